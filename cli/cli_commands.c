@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of commands: names, texts, examples and options. Parser, help, man page and docs/command.md are made
+ * from it. */
+#include <stddef.h>
+#include <string.h>
+
+#include "cli_command.h"
+
+#define AT(member) (uint32_t) offsetof(cli_settings, member)
+#define OWN(title, table) {title, CLI_OWN, NULL, table, sizeof(table) / sizeof((table)[0])}
+#define LIBRARY(title, group, only) {title, group, only, NULL, 0}
+#define END_OF_SETS {NULL, 0, NULL, NULL, 0}
+
+/* Options of the command itself. */
+
+static const nf_param talking[] = {
+    {"progress", NF_PARAM_CHOICE, AT(progress), "WHEN", "auto|always|never", "auto", 0, 0,
+     "Show progress on stderr; auto means only on a terminal."},
+    {"quiet", NF_PARAM_FLAG, AT(quiet), NULL, NULL, "", 0, 0, "No summary and no progress."},
+    {"json", NF_PARAM_FLAG, AT(json), "FILE", NULL, "", 0, 0,
+     "Give the summary as one JSON object, on standard output or in FILE; errors too, on stderr."},
+    {"help", NF_PARAM_FLAG, AT(help), NULL, NULL, "", 0, 0, "Show this help."},
+};
+
+static const nf_param only_help[] = {
+    {"help", NF_PARAM_FLAG, AT(help), NULL, NULL, "", 0, 0, "Show this help."},
+};
+
+static const nf_param output[] = {
+    {"output", NF_PARAM_TEXT, AT(output), "FILE", NULL, "", 0, 0,
+     "Where the result goes; the name appears only when the file is complete. '-' is standard output."},
+};
+
+static const nf_param query_reading[] = {
+    {"query-rows", NF_PARAM_TEXT, AT(query_rows), "A:B", NULL, "all", 0, 0,
+     "Take rows A to B-1 only of QUERIES; --rows is for DATA."},
+};
+
+static const nf_param generating[] = {
+    {"rows", NF_PARAM_U64, AT(generate.rows), "N", NULL, "1000", 0, 2147483647, "Number of rows."},
+    {"dims", NF_PARAM_U32, AT(generate.dims), "D", NULL, "3", 1, 1048576, "Values in a row."},
+    {"dtype", NF_PARAM_TEXT, AT(dtype), "TYPE", NULL, "f32", 0, 0,
+     "Type of the values: f32, f64 or u8 (0 to 1 is scaled to 0 to 255, and clamped; a lattice stays as it is)."},
+    {"seed", NF_PARAM_U64, AT(generate.seed), "N", NULL, "1", 0, 0, "The same seed gives the same data everywhere."},
+    {"rate", NF_PARAM_F64, AT(generate.rate), "X", NULL, "40", 0, 1e30, "exponential: the rate; the mean is 1 / X."},
+    {"clusters", NF_PARAM_U32, AT(generate.clusters), "N", NULL, "100", 1, 4294967295.0,
+     "mixture: number of clusters."},
+    {"spread", NF_PARAM_F64, AT(generate.spread), "X", NULL, "0.05", 0, 1e30,
+     "mixture: standard deviation inside a cluster."},
+    {"intrinsic", NF_PARAM_U32, AT(generate.intrinsic), "M", NULL, "all dims", 0, 1048576,
+     "mixture: dims of the random subspace that a cluster lies on."},
+    {"side", NF_PARAM_U32, AT(generate.side), "N", NULL, "the least that fits", 0, 4294967295.0,
+     "lattice: coordinates are 0 to N-1."},
+};
+
+static const nf_param helping[] = {
+    {"man", NF_PARAM_FLAG, AT(man), NULL, NULL, "", 0, 0, "Print the manual page, in troff."},
+    {"markdown", NF_PARAM_FLAG, AT(markdown), NULL, NULL, "", 0, 0, "Print all of the help as Markdown."},
+    {"bash", NF_PARAM_FLAG, AT(bash), NULL, NULL, "", 0, 0, "Print completions for bash."},
+    {"help", NF_PARAM_FLAG, AT(help), NULL, NULL, "", 0, 0, "Show this help."},
+};
+
+/* Option sets of each command. */
+
+static const cli_option_set join_sets[] = {
+    LIBRARY("Pairs", NF_PARAMS_RADIUS, NULL),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, NULL),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    OWN("", query_reading),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set info_sets[] = {
+    LIBRARY("Reading", NF_PARAMS_READ, "columns input-format dtype dims skip-invalid"),
+    LIBRARY("Limits", NF_PARAMS_CONTEXT, "threads memory"),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set convert_sets[] = {
+    LIBRARY("Output", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    LIBRARY("Limits", NF_PARAMS_CONTEXT, "threads memory"),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set generate_sets[] = {
+    OWN("Data", generating),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Limits", NF_PARAMS_CONTEXT, "threads memory"),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set doctor_sets[] = {
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set help_sets[] = {OWN("Form", helping), END_OF_SETS};
+static const cli_option_set version_sets[] = {OWN("Talking", only_help), END_OF_SETS};
+
+/* Texts. */
+
+static const char *const join_text[] = {
+    "Finds every pair of rows within a distance of each other, exactly: between the rows of DATA, or from QUERIES "
+    "to DATA. A pair is a result when the sum of squared differences is at most the square of the radius over the "
+    "real numbers, so there is one right answer, whatever the engine, the number of threads or the memory.",
+    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .npy (two columns: query "
+    "and row), .csv, .tsv or .txt (query, row, distance). Without -o the pairs are only counted.",
+    NULL,
+};
+static const cli_example join_examples[] = {
+    {"nearfield join points.npy --radius 0.5 -o pairs.npz", "all pairs of points nearer than 0.5 or as near as that"},
+    {"nearfield join data.csv queries.csv --radius 3 -o near.csv", "for each query the rows of data.csv near it"},
+    {"nearfield join data.fvecs --radius 200", "only count the pairs"},
+    {"nearfield join data.npy --radius 1 --counts -o counts.npy", "one number of neighbours per row"},
+    {"nearfield join data.npy --radius 1 --format csv -o - | head", "pairs to standard output"},
+    {NULL, NULL},
+};
+
+static const char *const info_text[] = {
+    "Says what a file of vectors holds: format, rows, values in a row, type. The options say how to read it where "
+    "the file itself does not.",
+    NULL,
+};
+static const cli_example info_examples[] = {
+    {"nearfield info points.npy", "format, rows, dims and type"},
+    {"nearfield info dump.raw --dtype f32 --dims 128", "a file without a header"},
+    {NULL, NULL},
+};
+
+static const char *const convert_text[] = {
+    "Reads vectors in one format and writes them in another. Nothing is rounded: a value that the output's type "
+    "does not hold is an error that names its row and column.",
+    NULL,
+};
+static const cli_example convert_examples[] = {
+    {"nearfield convert points.csv points.npy", "text to NumPy"},
+    {"nearfield convert base.fvecs part.fbin --rows 0:1000", "the first thousand rows"},
+    {"nearfield convert table.csv xyz.npy --columns x,y,z", "three columns by name"},
+    {NULL, NULL},
+};
+
+static const char *const generate_text[] = {
+    "Makes data to try things on. KIND is uniform (in [0, 1)), exponential, mixture (Gaussian clusters, each on a "
+    "random subspace) or lattice (integers). A row depends on the seed and its number alone, and is the same on "
+    "every machine.",
+    NULL,
+};
+static const cli_example generate_examples[] = {
+    {"nearfield generate uniform -o cube.npy --rows 100000 --dims 3", "points in a cube"},
+    {"nearfield generate mixture -o base.fbin --rows 1000000 --dims 128 --intrinsic 16",
+     "vectors of low intrinsic dimension"},
+    {"nearfield generate lattice -o grid.npy --rows 1000 --dims 3", "a grid of 10 x 10 x 10 points"},
+    {NULL, NULL},
+};
+
+static const char *const doctor_text[] = {
+    "Says what this machine offers and what the command would use, and joins a small set with each instruction "
+    "set and each method to see that all give the right answer. Please add its output to a report of a problem.",
+    NULL,
+};
+static const cli_example doctor_examples[] = {
+    {"nearfield doctor", "processor, engines, limits, self-test"},
+    {"nearfield doctor --json", "the same for programs"},
+    {NULL, NULL},
+};
+
+static const char *const help_text[] = {"Explains a command, or lists them all.", NULL};
+static const cli_example help_examples[] = {
+    {"nearfield help join", "examples and options of join"},
+    {"nearfield help --man > nearfield.1", "the manual page"},
+    {NULL, NULL},
+};
+
+static const char *const version_text[] = {"Prints the version and what this build can use on this machine.", NULL};
+static const cli_example version_examples[] = {{"nearfield version", "version and instruction sets"}, {NULL, NULL}};
+
+const cli_command cli_commands[] = {
+    {"join", "find all pairs of rows within a radius", "DATA [QUERIES] --radius R [-o FILE] [options]", join_text,
+     join_examples, join_sets, 1, 2, cli_run_join},
+    {"info", "say what a file holds", "FILE [options]", info_text, info_examples, info_sets, 1, 1, cli_run_info},
+    {"convert", "change the format of a file of vectors", "IN OUT [options]", convert_text, convert_examples,
+     convert_sets, 2, 2, cli_run_convert},
+    {"generate", "make synthetic data", "KIND -o FILE [options]", generate_text, generate_examples, generate_sets, 1, 1,
+     cli_run_generate},
+    {"doctor", "look at this machine and test the library on it", "[options]", doctor_text, doctor_examples,
+     doctor_sets, 0, 0, cli_run_doctor},
+    {"help", "explain a command", "[COMMAND] [options]", help_text, help_examples, help_sets, 0, 1, cli_run_help},
+    {"version", "print the version", "[options]", version_text, version_examples, version_sets, 0, 0, cli_run_version},
+    {NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL},
+};
+
+const cli_command *cli_command_find(const char *name)
+{
+    for (const cli_command *command = cli_commands; command->name != NULL; command++) {
+        if (strcmp(command->name, name) == 0) return command;
+    }
+    return NULL;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nearfield help: which form to print, and what the forms share. */
+#include "cli_help.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli_error.h"
+#include "cli_options.h"
+
+const char cli_help_about[] = "find the neighbours of vectors, exactly";
+
+const char *const cli_help_text[] = {
+    "Files are read by their suffix: .npy, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .f16bin, .ibin, "
+    ".csv, .tsv, .txt, and raw values with --dtype and --dims. Ids are row numbers of the file, counted from 0.",
+    "An output file appears under its name only when it is complete; after an error or Ctrl-C an old file is "
+    "still there. Results go to files or, with '-o -', to standard output; everything else goes to stderr then.",
+    NULL,
+};
+
+const cli_entry cli_variables[] = {
+    {"NEARFIELD_ISA", "Instruction set of the CPU engine where --isa is not given: scalar, avx2 or avx512."},
+    {"TERM", "With the value dumb, no progress is drawn."},
+    {NULL, NULL},
+};
+
+const cli_entry cli_json_keys[] = {
+    {"command, version", "The command and the version of the library."},
+    {"engine, isa", "What did the work."},
+    {"rows, queries, dims", "Rows of DATA, queries (the rows themselves without QUERIES), values in a row."},
+    {"seconds", "Wall time without reading and writing."},
+    {"steps", "An object: wall time of each step; steps may overlap."},
+    {"radius", "As given; null for infinity."},
+    {"pairs", "Pairs as delivered."},
+    {"selectivity", "Mean number of neighbours per query, itself not counted."},
+    {"candidates, why", "The method that found candidates, and why it was chosen."},
+    {"refine", "The arithmetic that decided."},
+    {"hits", "Pairs of a query and a group of rows that were looked into."},
+    {"compared", "Pairs of a query and a row that were decided one by one; one for both directions counts twice."},
+    {"pruned_share", "1 - compared / (queries * rows)."},
+    {"rechecked", "Pairs that fast arithmetic left open."},
+    {"ties", "Pairs at a distance of exactly the radius."},
+    {"batches", "Parts in which the work was done."},
+    {"skipped", "Rows left out by --skip-invalid."},
+    {"read_seconds, write_seconds", "Wall time of reading and writing."},
+    {"output", "The file of the result, or null."},
+    {NULL, NULL},
+};
+
+void cli_help_term(const nf_param *param, char term[CLI_TERM_SIZE])
+{
+    const char  letter = cli_option_letter(param->name);
+    const char  shorter[] = {'-', letter, ',', ' ', '\0'};
+    const char *value = param->value != NULL ? param->value : "";
+    const bool  optional = param->value != NULL && !cli_option_needs_value(param);
+    const char *before = optional ? "[=" : " ";
+    snprintf(term, CLI_TERM_SIZE, "%s--%s%s%s%s", letter != 0 ? shorter : "", param->name,
+             param->value != NULL ? before : "", value, optional ? "]" : "");
+}
+
+/* Appends to a text of CLI_DESCRIPTION_SIZE. */
+static void append(char *text, const char *before, const char *middle, size_t length, const char *after)
+{
+    const size_t used = strlen(text);
+    snprintf(text + used, CLI_DESCRIPTION_SIZE - used, "%s%.*s%s", before, (int)length, middle, after);
+}
+
+static void append_choices(const nf_param *param, char *description)
+{
+    const char *before = " One of ";
+    for (const char *at = param->choices; *at != '\0';) {
+        const size_t span = strcspn(at, "|");
+        append(description, before, at, span, "");
+        before = ", ";
+        at += span + (at[span] == '|');
+    }
+    append(description, "; default ", param->default_text, strlen(param->default_text), ".");
+}
+
+void cli_help_description(const nf_param *param, char description[CLI_DESCRIPTION_SIZE])
+{
+    snprintf(description, CLI_DESCRIPTION_SIZE, "%s", param->help);
+    if (param->kind == NF_PARAM_CHOICE) append_choices(param, description);
+    else if (param->default_text != NULL && param->default_text[0] != '\0') {
+        append(description, " Default: ", param->default_text, strlen(param->default_text), ".");
+    }
+}
+
+int cli_run_help(cli_run *run)
+{
+    const cli_settings *settings = &run->settings;
+    if (settings->man) {
+        cli_help_print_man();
+    } else if (settings->markdown) {
+        cli_help_print_markdown();
+    } else if (settings->bash) {
+        cli_help_print_bash();
+    } else if (settings->argument_count == 0) {
+        cli_help_print_overview();
+    } else {
+        const cli_command *command = cli_command_find(settings->arguments[0]);
+        if (command == NULL) return cli_fail_usage(run, "there is no command '%s'", settings->arguments[0]);
+        cli_help_print_command(command);
+    }
+    return 0;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nearfield info: what a file of vectors holds. */
+#include "cli_command.h"
+#include "cli_error.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+static void print_text(FILE *to, const char *path, const nf_file_info *info)
+{
+    if (to == NULL) return;
+    fprintf(to, "file    %s\n", path);
+    fprintf(to, "format  %s%s%s%s\n", info->format, info->detail[0] != '\0' ? " (" : "", info->detail,
+            info->detail[0] != '\0' ? ")" : "");
+    fprintf(to, "rows    %s\n", cli_count(info->rows).text);
+    fprintf(to, "dims    %s\n", cli_count(info->dims).text);
+    fprintf(to, "dtype   %s\n", nf_dtype_name((nf_dtype)info->dtype));
+    fprintf(to, "bytes   %s (%s)\n", cli_count(info->bytes).text, cli_bytes(info->bytes).text);
+}
+
+int cli_run_info(cli_run *run)
+{
+    const char  *path = run->settings.arguments[0];
+    nf_file_info info;
+    cli_json     json = {0};
+    const int    code = cli_open_context(run);
+
+    if (code != 0) return code;
+    const nf_status status = nf_read_info(run->ctx, path, &run->settings.read, &info);
+    if (status != NF_OK) return cli_fail_call(run, status, CLI_READING);
+    cli_progress_clear(&run->progress);
+    print_text(cli_report_stream(run), path, &info);
+    cli_report_begin(run, &json);
+    cli_json_text(&json, "file", path);
+    cli_json_text(&json, "format", info.format);
+    cli_json_count(&json, "rows", info.rows);
+    cli_json_count(&json, "dims", info.dims);
+    cli_json_text(&json, "dtype", nf_dtype_name((nf_dtype)info.dtype));
+    cli_json_count(&json, "bytes", info.bytes);
+    cli_json_count(&json, "header_lines", info.header_lines);
+    cli_json_text(&json, "detail", info.detail);
+    cli_json_close(&json);
+    return cli_report_json(run, &json);
+}

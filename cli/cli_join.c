@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * nearfield join: reads the inputs, builds the index, and writes the pairs, or counts them where no output is named.
+ * The index holds its own copy of the data, so the data's own memory is given back before the join: only queries stay.
+ */
+#include "cli_join.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli_clock.h"
+#include "cli_error.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+static int check_options(cli_run *run, nf_read_params *query_read)
+{
+    const cli_settings *settings = &run->settings;
+    const bool          self_join = settings->argument_count < 2;
+    nf_error            error = {0};
+
+    if (isnan(settings->radius.radius)) return cli_fail_usage(run, "join needs --radius R");
+    if (!self_join && settings->radius.self) return cli_fail_usage(run, "--self is for a join without QUERIES");
+    if (!self_join && settings->radius.half) return cli_fail_usage(run, "--half is for a join without QUERIES");
+    if (self_join && settings->query_rows != NULL) return cli_fail_usage(run, "--query-rows needs QUERIES");
+    if (settings->output != NULL && strcmp(settings->output, "-") == 0 && settings->write.format == NULL) {
+        return cli_fail_usage(run, "'-o -' needs --format");
+    }
+    *query_read = settings->read;
+    query_read->rows[0] = 0;
+    query_read->rows[1] = UINT64_MAX;
+    if (settings->query_rows != NULL && nf_read_params_set(query_read, "rows", settings->query_rows, &error) != NF_OK) {
+        return cli_fail_usage(run, "--query-%s", error.text);
+    }
+    return 0;
+}
+
+/* Copies the ids, which must outlive the dataset. */
+static int keep_ids(cli_run *run, cli_join_side *side)
+{
+    const int64_t *ids = nf_dataset_ids(side->dataset);
+    if (ids == NULL) return 0;
+    side->ids = malloc(side->rows * sizeof *ids + 1);
+    if (side->ids == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for the ids of %s", side->path);
+    memcpy(side->ids, ids, side->rows * sizeof *ids);
+    return 0;
+}
+
+static int read_side(cli_run *run, const nf_read_params *params, cli_join_side *side)
+{
+    const nf_status status = nf_read_matrix(run->ctx, side->path, params, &side->dataset);
+    if (status != NF_OK) return cli_fail_call(run, status, CLI_READING);
+    const nf_matrix *matrix = nf_dataset_matrix(side->dataset);
+    side->rows = matrix->rows;
+    side->dims = matrix->dims;
+    side->dtype = (nf_dtype)matrix->dtype;
+    side->first = nf_dataset_first(side->dataset);
+    side->file_rows = nf_dataset_file_rows(side->dataset);
+    side->skipped = nf_dataset_skipped(side->dataset);
+    return keep_ids(run, side);
+}
+
+static int read_inputs(cli_run *run, const nf_read_params *query_read, cli_join *join)
+{
+    const double start = cli_now();
+    int          code = read_side(run, &run->settings.read, &join->data);
+    if (code == 0 && join->queries.path != NULL) code = read_side(run, query_read, &join->queries);
+    join->read_seconds = cli_now() - start;
+    if (code != 0 || join->queries.path == NULL || join->queries.dims == join->data.dims) return code;
+    return cli_fail(run, CLI_INPUT, NF_ERR_VALUE, "%s: rows have %u values, but those of %s have %u",
+                    join->queries.path, join->queries.dims, join->data.path, join->data.dims);
+}
+
+static void release_values(cli_join_side *side)
+{
+    nf_dataset_release(side->dataset);
+    side->dataset = NULL;
+}
+
+static int build_index(cli_run *run, cli_join *join)
+{
+    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(join->data.dataset), NULL, &join->index);
+    if (status != NF_OK) {
+        const nf_error *error = nf_context_error(run->ctx);
+        if (status != NF_ERR_VALUE) return cli_fail_call(run, status, CLI_WORKING);
+        return cli_fail(run, CLI_INPUT, status, "%s: %s", join->data.path, error->text);
+    }
+    release_values(&join->data);
+    return 0;
+}
+
+static nf_status write_pairs(cli_run *run, cli_join *join, const nf_matrix *queries)
+{
+    const cli_join_side *asking = queries != NULL ? &join->queries : &join->data;
+    nf_write_params     *write = &run->settings.write;
+
+    write->data_first = join->data.first;
+    write->data_ids = join->data.ids;
+    write->data_rows = join->data.file_rows;
+    write->query_first = asking->first;
+    write->query_ids = asking->ids;
+    write->query_rows = asking->file_rows;
+    return nf_write_join(run->ctx, join->index, queries, &run->settings.radius, run->settings.output, write,
+                         &join->stats, &join->write_seconds);
+}
+
+static int search(cli_run *run, cli_join *join)
+{
+    const nf_matrix *queries = join->queries.dataset != NULL ? nf_dataset_matrix(join->queries.dataset) : NULL;
+    uint64_t        *counts = NULL;
+    nf_status        status;
+
+    join->stats.struct_size = sizeof join->stats;
+    if (run->settings.output != NULL) {
+        status = write_pairs(run, join, queries);
+    } else {
+        counts = malloc((queries != NULL ? queries->rows : join->data.rows) * sizeof *counts + 1);
+        if (counts == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for one count per query");
+        status = nf_radius_counts(run->ctx, join->index, queries, &run->settings.radius, counts, &join->stats);
+        free(counts);
+    }
+    return status == NF_OK ? 0 : cli_fail_call(run, status, CLI_WORKING);
+}
+
+int cli_run_join(cli_run *run)
+{
+    nf_read_params query_read;
+    cli_join       join = {0};
+    int            code = check_options(run, &query_read);
+
+    if (code == 0) code = cli_open_context(run);
+    if (code != 0) return code;
+    join.data.path = run->settings.arguments[0];
+    if (run->settings.argument_count > 1) join.queries.path = run->settings.arguments[1];
+    code = read_inputs(run, &query_read, &join);
+    if (code == 0) code = build_index(run, &join);
+    if (code == 0) code = search(run, &join);
+    cli_progress_clear(&run->progress);
+    if (code == 0) code = cli_join_report(run, &join);
+    nf_radius_index_release(join.index);
+    release_values(&join.data);
+    release_values(&join.queries);
+    free(join.data.ids);
+    free(join.queries.ids);
+    return code;
+}

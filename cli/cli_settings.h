@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Everything that the command line can set. Options write here by offset; see cli_options.h. */
+#ifndef CLI_SETTINGS_H
+#define CLI_SETTINGS_H
+
+#include <stdint.h>
+
+#include "nearfield/nearfield.h"
+
+#define CLI_MAX_ARGUMENTS 2
+
+typedef enum cli_progress_mode {
+    CLI_PROGRESS_AUTO = 0,
+    CLI_PROGRESS_ALWAYS = 1,
+    CLI_PROGRESS_NEVER = 2
+} cli_progress_mode;
+
+typedef struct cli_settings {
+    nf_context_params  context;
+    nf_radius_params   radius; /* radius is NaN until it is given */
+    nf_read_params     read;
+    nf_write_params    write;
+    nf_generate_params generate;
+    const char        *query_rows; /* as given, or NULL */
+    const char        *dtype;      /* generate: as given, or NULL */
+    const char        *output;     /* a path, "-", or NULL */
+    const char        *json;       /* NULL: not asked for; "-": standard output; else a path */
+    uint32_t           progress;   /* cli_progress_mode */
+    uint32_t           quiet;
+    uint32_t           help;
+    uint32_t           man, markdown, bash; /* help: its form */
+    int                argument_count;
+    const char        *arguments[CLI_MAX_ARGUMENTS];
+} cli_settings;
+
+#endif

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+# What a user may choose at configure time.
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+option(NEARFIELD_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+set(NEARFIELD_TESTS AUTO CACHE STRING "Build tests: ON, OFF, AUTO (as top project, with cmocka there)")
+set(NEARFIELD_SANITIZE "" CACHE STRING "address, undefined, thread, or a comma-separated list")
+
+# cmocka is a dependency of the tests alone; with AUTO its absence leaves them out, with ON it is an error.
+set(NEARFIELD_BUILD_TESTS OFF)
+if(NEARFIELD_TESTS STREQUAL "AUTO")
+    if(PROJECT_IS_TOP_LEVEL)
+        find_package(PkgConfig)
+        if(PkgConfig_FOUND)
+            pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+        endif()
+        set(NEARFIELD_BUILD_TESTS ${CMOCKA_FOUND})
+    endif()
+elseif(NEARFIELD_TESTS)
+    find_package(PkgConfig REQUIRED)
+    pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+    set(NEARFIELD_BUILD_TESTS ON)
+endif()

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading matrices from files and writing matrices and join results. docs/formats.md describes every format.
+ *
+ * No byte of a file is trusted: every size is checked against the file's length before anything is allocated; an error's
+ * text names the file, what is wrong and where. Files are written under a temporary name in the same folder and renamed
+ * when complete; on failure nothing is left under the final name, and an old file there stays.
+ */
+#ifndef NEARFIELD_IO_H
+#define NEARFIELD_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "context.h"
+#include "matrix.h"
+#include "radius.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct nf_dataset nf_dataset;
+
+typedef struct nf_read_params {
+    size_t      struct_size;  /* set by nf_read_params_init */
+    uint64_t    rows[2];      /* rows A to B-1 of the file; default 0, UINT64_MAX (all). Beyond the end: error */
+    const char *columns;      /* text files: columns to take: "1,3,5-8" (from 1) or names; NULL: all */
+    const char *format;       /* "npy", "csv", "fvecs", ..., "raw"; NULL: by the file's suffix */
+    const char *dtype;        /* raw: type of the values ("f32"); NULL: f32 */
+    uint32_t    dims;         /* raw: values in a row */
+    uint32_t    skip_invalid; /* 1: leave out rows with NaN or infinity (text: also empty cells and '?') */
+} nf_read_params;
+
+typedef struct nf_file_info {
+    char     format[16];      /* "npy", "csv", "fvecs", ... */
+    uint64_t rows;
+    uint32_t dims;
+    uint32_t dtype;           /* nf_dtype of the matrix that reading gives */
+    uint64_t bytes;           /* of the file */
+    uint32_t header_lines;    /* text: 1 when the first line holds names */
+    char     detail[96];      /* one more fact in words: "16-byte header", "comma", "Fortran order"; may be empty */
+} nf_file_info;
+
+typedef struct nf_write_params {
+    size_t         struct_size;   /* set by nf_write_params_init */
+    const char    *format;        /* NULL: by the path's suffix; needed for "-" (standard output) */
+    uint32_t       counts;        /* join: 1 writes one count per query instead of pairs */
+    uint32_t       sync;          /* 1 (default): fsync file and folder before the call returns */
+    int64_t        query_first;   /* id of query row 0 where query_ids is NULL */
+    int64_t        data_first;    /* id of data row 0 where data_ids is NULL */
+    const int64_t *query_ids;     /* ids of the query rows in the file (ascending), or NULL */
+    const int64_t *data_ids;      /* ids of the data rows in the file (ascending), or NULL */
+    uint64_t       query_rows;    /* rows of the original query file (CSR rows); 0: as many as needed */
+    uint64_t       data_rows;     /* rows of the original data file (CSR columns); 0: as many as needed */
+} nf_write_params;
+
+/* Fills params with the defaults. Cannot fail. */
+NF_API void nf_read_params_init(nf_read_params *params);
+NF_API void nf_write_params_init(nf_write_params *params);
+
+/* Sets one parameter by name ("rows", "columns", "dtype", "dims", "skip-invalid"; "format"). Text is not copied. */
+NF_API NF_NODISCARD nf_status nf_read_params_set(nf_read_params *params, const char *name, const char *value,
+                                                 nf_error *error);
+NF_API NF_NODISCARD nf_status nf_write_params_set(nf_write_params *params, const char *name, const char *value,
+                                                  nf_error *error);
+
+/*
+ * Reads a matrix. params may be NULL. Binary files are mapped where their layout is the machine's, otherwise converted
+ * once. Text is read as correctly rounded binary64; when every value is a small integer the matrix is u8, i8 or i16
+ * (no answer changes), when every value fits binary32 exactly it is f32.
+ * NF_ERR_IO (cannot open or read), NF_ERR_FORMAT (file, what is wrong, where), NF_ERR_VALUE, NF_ERR_ARGUMENT (rows or
+ * columns that are not there), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_read_matrix(nf_context *ctx, const char *path, const nf_read_params *params,
+                                             nf_dataset **out);
+
+/* The dataset's matrix; valid until release. */
+NF_API const nf_matrix *nf_dataset_matrix(const nf_dataset *dataset);
+/* File row numbers of the matrix's rows, ascending; NULL when they are first, first + 1, ... */
+NF_API const int64_t *nf_dataset_ids(const nf_dataset *dataset);
+NF_API int64_t nf_dataset_first(const nf_dataset *dataset);
+/* Rows that the file holds, and rows that skip_invalid left out. */
+NF_API uint64_t nf_dataset_file_rows(const nf_dataset *dataset);
+NF_API uint64_t nf_dataset_skipped(const nf_dataset *dataset);
+/* Releases a dataset. May be NULL. */
+NF_API void nf_dataset_release(nf_dataset *dataset);
+
+/* Describes a file without keeping its values (text files are scanned). */
+NF_API NF_NODISCARD nf_status nf_read_info(nf_context *ctx, const char *path, const nf_read_params *params,
+                                           nf_file_info *info);
+
+/*
+ * Writes a matrix (.npy .fvecs .bvecs .ivecs .fbin .u8bin .i8bin .f16bin .ibin .csv .tsv .txt .raw). The type must be
+ * the format's own, or convert to it without loss, else NF_ERR_VALUE naming row and column.
+ */
+NF_API NF_NODISCARD nf_status nf_write_matrix(nf_context *ctx, const nf_matrix *matrix, const char *path,
+                                              const nf_write_params *params);
+
+/*
+ * Joins and writes the result: ".npz" (SciPy CSR: data, indices, indptr, format, shape), ".npy" (pairs x 2: query, row),
+ * ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query. Larger than the memory limit:
+ * counts first, then rows at their places. The same bytes for any engine, thread count and memory limit.
+ * queries NULL: self-join. params gives radius and the rest; path "-" is standard output. stats may be NULL; its
+ * seconds leave out the writing, which is *write_seconds (may be NULL).
+ */
+NF_API NF_NODISCARD nf_status nf_write_join(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                                            const nf_radius_params *params, const char *path,
+                                            const nf_write_params *write, nf_radius_stats *stats,
+                                            double *write_seconds);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

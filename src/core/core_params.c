@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tables of parameters, and setting a member by name. One row here is one option of the command line, one line of
+ * its help and of the man page, and one name for the setters. */
+#include "core_params.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core_error.h"
+#include "nearfield/io.h"
+#include "nearfield/radius.h"
+
+#define AT(type, member) (uint32_t) offsetof(type, member)
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+static const nf_param context_params[] = {
+    {"engine", NF_PARAM_CHOICE, AT(nf_context_params, engine), "NAME", "auto|cpu|cuda", "auto", 0, 0,
+     "What does the work."},
+    {"isa", NF_PARAM_CHOICE, AT(nf_context_params, isa), "NAME", "auto|scalar|avx2|avx512", "auto", 0, 0,
+     "Instruction set of the CPU engine; the answer is the same for all."},
+    {"device", NF_PARAM_I32, AT(nf_context_params, device), "N", NULL, "0", 0, 1024, "Number of the GPU."},
+    {"threads", NF_PARAM_U32, AT(nf_context_params, threads), "N", NULL, "all processors", 0, 1024,
+     "Threads to use; 0 stands for all processors."},
+    {"memory", NF_PARAM_SIZE, AT(nf_context_params, memory), "SIZE", NULL, "80 % of RAM", 0, 0,
+     "Most host memory to allocate, such as 512M or 8G; larger results go to disk."},
+    {"gpu-memory", NF_PARAM_SIZE, AT(nf_context_params, gpu_memory), "SIZE", NULL, "what is free", 0, 0,
+     "Most device memory to allocate."},
+};
+
+static const nf_param radius_params[] = {
+    {"radius", NF_PARAM_F64, AT(nf_radius_params, radius), "R", NULL, "", 0, HUGE_VAL,
+     "Greatest distance of a pair: plain distance, not squared."},
+    {"candidates", NF_PARAM_CHOICE, AT(nf_radius_params, candidates), "NAME", "auto|rt|bvh|boxes|none", "auto", 0, 0,
+     "How candidate groups are found."},
+    {"refine", NF_PARAM_CHOICE, AT(nf_radius_params, refine), "NAME", "auto|fp32|fp64|tensor|int8", "auto", 0, 0,
+     "Arithmetic that decides the clear cases; the answer is the same for all."},
+    {"distances", NF_PARAM_CHOICE, AT(nf_radius_params, distances), "TYPE", "f64|f32|none", "f64", 0, 0,
+     "Type of the distances delivered."},
+    {"sort", NF_PARAM_CHOICE, AT(nf_radius_params, sort), "KEY", "id|distance", "id", 0, 0,
+     "Order inside a row; by distance means by distance, then id."},
+    {"self", NF_PARAM_FLAG, AT(nf_radius_params, self), NULL, NULL, "", 0, 0,
+     "Self-join: keep the pairs (i, i)."},
+    {"half", NF_PARAM_FLAG, AT(nf_radius_params, half), NULL, NULL, "", 0, 0,
+     "Self-join: deliver only pairs with i < j."},
+    {"strict", NF_PARAM_FLAG, AT(nf_radius_params, strict), NULL, NULL, "", 0, 0,
+     "Pairs nearer than the radius only (<), not those at it (<=)."},
+    {"max-results", NF_PARAM_U64, AT(nf_radius_params, max_results), "N", NULL, "no limit", 0, 0,
+     "Stop with an error when there are more pairs than that."},
+};
+
+static const nf_param read_params[] = {
+    {"rows", NF_PARAM_RANGE, AT(nf_read_params, rows), "A:B", NULL, "all", 0, 0,
+     "Take rows A to B-1 only, counted from 0; ids stay those of the file."},
+    {"columns", NF_PARAM_TEXT, AT(nf_read_params, columns), "LIST", NULL, "all", 0, 0,
+     "Text files: columns to take, counted from 1 or by name, such as 1,3,5-8."},
+    {"input-format", NF_PARAM_TEXT, AT(nf_read_params, format), "NAME", NULL, "by suffix", 0, 0,
+     "Format of the input: npy, csv, tsv, txt, fvecs, bvecs, ivecs, fbin, u8bin, i8bin, f16bin, ibin, raw."},
+    {"dtype", NF_PARAM_TEXT, AT(nf_read_params, dtype), "TYPE", NULL, "f32", 0, 0,
+     "Raw files: type of the values, such as f32 or u8."},
+    {"dims", NF_PARAM_U32, AT(nf_read_params, dims), "D", NULL, "", 0, 1048576, "Raw files: values in a row."},
+    {"skip-invalid", NF_PARAM_FLAG, AT(nf_read_params, skip_invalid), NULL, NULL, "", 0, 0,
+     "Leave out rows with NaN, infinity or (in text) missing values, and say how many."},
+};
+
+static const nf_param write_params[] = {
+    {"format", NF_PARAM_TEXT, AT(nf_write_params, format), "NAME", NULL, "by suffix", 0, 0,
+     "Format of the output; needed with '-o -'."},
+    {"counts", NF_PARAM_FLAG, AT(nf_write_params, counts), NULL, NULL, "", 0, 0,
+     "Write one number of neighbours per query instead of pairs."},
+};
+
+const nf_param *nf_params(nf_param_group group, size_t *count)
+{
+    switch (group) {
+    case NF_PARAMS_CONTEXT: *count = COUNT_OF(context_params); return context_params;
+    case NF_PARAMS_RADIUS: *count = COUNT_OF(radius_params); return radius_params;
+    case NF_PARAMS_READ: *count = COUNT_OF(read_params); return read_params;
+    case NF_PARAMS_WRITE: *count = COUNT_OF(write_params); return write_params;
+    }
+    *count = 0;
+    return NULL;
+}
+
+/* Digits only: no sign, no spaces. */
+static int parse_u64(const char *text, uint64_t *out)
+{
+    char *end = NULL;
+    if (text[0] < '0' || text[0] > '9') return -1;
+    errno = 0;
+    const unsigned long long value = strtoull(text, &end, 10);
+    if (errno != 0 || *end != '\0') return -1;
+    *out = value;
+    return 0;
+}
+
+/* Plain decimal or hexadecimal floating point, "inf" too. The decimal point is '.', whatever the locale: the text is
+ * refused where the locale's strtod stops early. */
+static int parse_f64(const char *text, double *out)
+{
+    char *end = NULL;
+    if (text[0] == '\0' || text[0] == ' ') return -1;
+    *out = strtod(text, &end);
+    return *end == '\0' ? 0 : -1;
+}
+
+static int size_factor(const char *unit, double *factor)
+{
+    static const char letters[] = "KMGT";
+    *factor = 1.0;
+    if (unit[0] == '\0' || strcasecmp(unit, "B") == 0) return 0;
+    const char *at = strchr(letters, unit[0] >= 'a' ? unit[0] - 'a' + 'A' : unit[0]);
+    if (at == NULL || *at == '\0') return -1;
+    for (long i = 0; i <= at - letters; i++) *factor *= 1024.0;
+    return unit[1] == '\0' || strcasecmp(unit + 1, "B") == 0 || strcasecmp(unit + 1, "iB") == 0 ? 0 : -1;
+}
+
+int nf_parse_size(const char *text, uint64_t *bytes)
+{
+    char  *end = NULL;
+    double factor;
+    if (text[0] < '0' || text[0] > '9') return -1;
+    const double number = strtod(text, &end);
+    if (size_factor(end, &factor) != 0) return -1;
+    if (!(number * factor < 9.0e18)) return -1;
+    *bytes = (uint64_t)(number * factor);
+    return 0;
+}
+
+/* "A:B" with either side missing; "A" alone is row A. */
+static int parse_range(const char *text, uint64_t range[2])
+{
+    char        first[32];
+    const char *colon = strchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : strlen(text);
+
+    range[0] = 0;
+    range[1] = UINT64_MAX;
+    if (length >= sizeof first) return -1;
+    memcpy(first, text, length);
+    first[length] = '\0';
+    if (length > 0 && parse_u64(first, &range[0]) != 0) return -1;
+    if (colon == NULL) {
+        if (length == 0 || range[0] == UINT64_MAX) return -1;
+        range[1] = range[0] + 1;
+    } else if (colon[1] != '\0' && parse_u64(colon + 1, &range[1]) != 0) {
+        return -1;
+    }
+    return range[0] <= range[1] ? 0 : -1;
+}
+
+/* The position of value in "a|b|c", or -1. */
+static int choice_index(const char *choices, const char *value)
+{
+    const size_t length = strlen(value);
+    int          index = 0;
+    for (const char *at = choices;; index++) {
+        const size_t span = strcspn(at, "|");
+        if (span == length && length > 0 && strncmp(at, value, length) == 0) return index;
+        if (at[span] == '\0') return -1;
+        at += span + 1;
+    }
+}
+
+static const nf_param *find(nf_param_group group, const char *name)
+{
+    size_t          count;
+    const nf_param *list = nf_params(group, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(list[i].name, name) == 0) return &list[i];
+    }
+    return NULL;
+}
+
+static bool in_range(const nf_param *param, double value)
+{
+    return (param->minimum == 0 && param->maximum == 0) || (value >= param->minimum && value <= param->maximum);
+}
+
+static nf_status set_number(const nf_param *param, char *member, const char *value, nf_error *error)
+{
+    uint64_t whole = 0;
+    double   real = 0;
+    int      bad = param->kind == NF_PARAM_F64 ? parse_f64(value, &real) : parse_u64(value, &whole);
+
+    if (param->kind != NF_PARAM_F64) real = (double)whole;
+    if (param->kind == NF_PARAM_U32 && whole > UINT32_MAX) bad = -1;
+    if (param->kind == NF_PARAM_I32 && whole > INT32_MAX) bad = -1;
+    if (bad != 0 || !in_range(param, real)) {
+        if (param->maximum > 0 && param->maximum < HUGE_VAL) {
+            return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', allowed are numbers from %.17g to %.17g", param->name,
+                                value, param->minimum, param->maximum);
+        }
+        return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', a number of at least 0 is needed", param->name, value);
+    }
+    if (param->kind == NF_PARAM_F64) memcpy(member, &real, sizeof real);
+    if (param->kind == NF_PARAM_U64) memcpy(member, &whole, sizeof whole);
+    if (param->kind == NF_PARAM_U32 || param->kind == NF_PARAM_I32) {
+        const uint32_t narrow = (uint32_t)whole;
+        memcpy(member, &narrow, sizeof narrow);
+    }
+    return NF_OK;
+}
+
+static nf_status set_choice(const nf_param *param, char *member, const char *value, nf_error *error)
+{
+    const int index = choice_index(param->choices, value);
+    if (index < 0) {
+        return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', allowed are %s", param->name, value, param->choices);
+    }
+    const uint32_t stored = (uint32_t)index;
+    memcpy(member, &stored, sizeof stored);
+    return NF_OK;
+}
+
+static nf_status set_flag(const nf_param *param, char *member, const char *value, nf_error *error)
+{
+    uint32_t stored = 1;
+    if (value != NULL && strcmp(value, "0") == 0) {
+        stored = 0;
+    } else if (value != NULL && strcmp(value, "1") != 0) {
+        return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', allowed are 0 and 1", param->name, value);
+    }
+    memcpy(member, &stored, sizeof stored);
+    return NF_OK;
+}
+
+nf_status nf_params_set(nf_param_group group, void *params, const char *name, const char *value, nf_error *error)
+{
+    if (params == NULL || name == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "parameters or name are NULL");
+    const nf_param *param = find(group, name);
+    if (param == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "there is no parameter '%s'", name);
+    char *member = (char *)params + param->offset;
+    if (param->kind == NF_PARAM_FLAG) return set_flag(param, member, value, error);
+    if (value == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "%s needs a value", name);
+
+    uint64_t bytes, range[2];
+    switch (param->kind) {
+    case NF_PARAM_CHOICE: return set_choice(param, member, value, error);
+    case NF_PARAM_TEXT: memcpy(member, &value, sizeof value); return NF_OK;
+    case NF_PARAM_SIZE:
+        if (nf_parse_size(value, &bytes) != 0) {
+            return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', a size such as 512M or 8G is needed", name, value);
+        }
+        memcpy(member, &bytes, sizeof bytes);
+        return NF_OK;
+    case NF_PARAM_RANGE:
+        if (parse_range(value, range) != 0) {
+            return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', rows A:B with A <= B are needed", name, value);
+        }
+        memcpy(member, range, sizeof range);
+        return NF_OK;
+    default: return set_number(param, member, value, error);
+    }
+}
+
+nf_status nf_radius_params_set(nf_radius_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_RADIUS, params, name, value, error);
+}
+
+nf_status nf_read_params_set(nf_read_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_READ, params, name, value, error);
+}
+
+nf_status nf_write_params_set(nf_write_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_WRITE, params, name, value, error);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The CPU engine: its table of operations. */
+#include "cpu_points.h"
+#include "cpu_search.h"
+
+extern const nf_engine_ops nf_cpu_engine;
+
+const nf_engine_ops nf_cpu_engine = {
+    .struct_size = sizeof(nf_engine_ops),
+    .abi = NF_ENGINE_ABI,
+    .name = "cpu",
+    .points_open = nf_cpu_points_open,
+    .select_dims = nf_cpu_select_dims,
+    .group = nf_cpu_group,
+    .order = nf_cpu_order,
+    .points_describe = nf_cpu_points_describe,
+    .points_close = nf_cpu_points_close,
+    .search_open = nf_cpu_search_open,
+    .search_info = nf_cpu_search_info,
+    .search_close = nf_cpu_search_close,
+    .first_intersection_test = nf_cpu_first_intersection_test,
+    .list_hits = nf_cpu_list_hits,
+    .refine = nf_cpu_refine,
+    .refine_counts = nf_cpu_refine_counts,
+    .batch_rows = nf_cpu_batch_rows,
+    .compress = nf_cpu_compress,
+    .deliver = nf_cpu_deliver,
+};

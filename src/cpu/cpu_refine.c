@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Step refine: decides the candidates of a batch (RT-HiSS, section IV-E), and keeps the pairs or only counts them.
+ *
+ * A task is a few consecutive query groups (a bundle). Their panels are packed once; then the groups of the data that any
+ * of them hits are walked in ascending order, each packed once for the whole bundle.
+ *
+ * Half the work: in a self-join, groups I and J that both lie in the batch are decided once, by the task of the lower one;
+ * the pairs found count for both rows ("mirrored"). Groups of the data outside the batch are decided for the batch's rows
+ * alone, since their own rows belong to another batch.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "core/core_pool.h"
+#include "cpu_hits.h"
+#include "cpu_search.h"
+#include "cpu_tile.h"
+
+#define MOST_BUNDLE 4u              /* query groups in a task */
+#define BUNDLE_BYTES (2ull << 20)   /* panels of a bundle should stay in the second-level cache */
+#define KEPT_TILES 128u             /* result masks kept before they are written out as positions */
+
+typedef struct kept_tile {
+    uint32_t group;
+    uint64_t masks[NF_TILE];
+} kept_tile;
+
+/* One query group of a bundle. */
+typedef struct slot {
+    nf_panel    panel;
+    nf_hit_list hits;
+    uint32_t    at, done;  /* next hit, and how many groups of its run are done */
+    kept_tile  *kept;      /* KEPT_TILES */
+    uint32_t    kept_count;
+} slot;
+
+typedef struct worker_state {
+    nf_tiler tiler;
+    nf_panel points;
+    slot     slots[MOST_BUNDLE];
+    uint64_t hits, compared, ties;
+} worker_state;
+
+typedef struct refine_run {
+    nf_context   *ctx;
+    nf_search    *search;
+    nf_batch      batch;
+    uint32_t      bundle;
+    uint64_t     *counts;   /* NULL: keep pairs */
+    worker_state *workers;
+    uint32_t      worker_count;
+} refine_run;
+
+/* ---- counting ---- */
+
+static void add_count(uint64_t *counts, uint32_t id, uint64_t count)
+{
+    if (count != 0) __atomic_fetch_add(&counts[id], count, __ATOMIC_RELAXED);
+}
+
+/* Transposes a 64 x 64 bit matrix in place, by halves (Hacker's Delight, section 7-3, has the idea). */
+static void transpose_bits(uint64_t bits[NF_TILE])
+{
+    uint64_t mask = 0x00000000ffffffffull;
+    for (uint32_t half = 32; half != 0; half >>= 1, mask ^= mask << half) {
+        for (uint32_t row = 0; row < NF_TILE; row = (row + half + 1) & ~half) {
+            const uint64_t moved = ((bits[row] >> half) ^ bits[row + half]) & mask;
+            bits[row] ^= moved << half;
+            bits[row + half] ^= moved;
+        }
+    }
+}
+
+/* Pairs of a half join belong to the row of the lower id; one that is not mirrored is another batch's where that is the
+ * other row. */
+static void count_half(const refine_run *run, uint32_t query_begin, uint32_t point_begin, const uint64_t *masks,
+                       bool mirrored)
+{
+    const uint32_t *ids = run->search->data->ids;
+    for (uint32_t q = 0; q < NF_TILE; q++) {
+        for (uint64_t left = masks[q]; left != 0; left &= left - 1) {
+            const uint32_t a = ids[query_begin + q], b = ids[point_begin + (uint32_t)__builtin_ctzll(left)];
+            if (a < b) {
+                add_count(run->counts, a, 1);
+            } else if (mirrored) {
+                add_count(run->counts, b, 1);
+            }
+        }
+    }
+}
+
+static void count_tile(const refine_run *run, uint32_t query_group, uint32_t point_group, uint64_t *masks, bool mirrored)
+{
+    const nf_points *data = run->search->data, *queries = run->search->queries;
+    const uint32_t   query_begin = queries->group_start[query_group], point_begin = data->group_start[point_group];
+
+    if (run->search->spec.half) {
+        count_half(run, query_begin, point_begin, masks, mirrored);
+        return;
+    }
+    for (uint32_t q = 0; q < NF_TILE; q++) {
+        if (masks[q] != 0) {
+            add_count(run->counts, queries->ids[query_begin + q], (uint64_t)__builtin_popcountll(masks[q]));
+        }
+    }
+    if (!mirrored) return;
+    transpose_bits(masks);
+    for (uint32_t p = 0; p < NF_TILE; p++) {
+        if (masks[p] != 0) add_count(run->counts, data->ids[point_begin + p], (uint64_t)__builtin_popcountll(masks[p]));
+    }
+}
+
+/* ---- keeping pairs ---- */
+
+/* Writes the kept masks of one row of the slot as a run of positions. False on overflow. */
+static bool write_row(const refine_run *run, const slot *from, uint32_t row, uint32_t worker)
+{
+    const nf_search *search = run->search;
+    uint32_t         total = 0;
+    for (uint32_t i = 0; i < from->kept_count; i++) total += (uint32_t)__builtin_popcountll(from->kept[i].masks[row]);
+    if (total == 0) return true;
+
+    uint32_t *words = nf_pairs_reserve(&run->search->pairs, worker, 2 + total + NF_TILE + 8);
+    if (words == NULL) return false;
+    words[0] = search->queries->group_start[from->panel.group] + row;
+    words[1] = total;
+    uint32_t *out = words + 2;
+    for (uint32_t i = 0; i < from->kept_count; i++) {
+        const uint64_t mask = from->kept[i].masks[row];
+        if (mask == 0) continue;
+        out += search->kernels->mask_positions(mask, search->data->group_start[from->kept[i].group], out);
+    }
+    nf_pairs_commit(&run->search->pairs, worker, 2 + total);
+    return true;
+}
+
+static bool flush_slot(const refine_run *run, slot *from, uint32_t worker)
+{
+    for (uint32_t row = 0; from->kept_count > 0 && row < from->panel.count; row++) {
+        if (!write_row(run, from, row, worker)) return false;
+    }
+    from->kept_count = 0;
+    return true;
+}
+
+static bool any_result(const uint64_t *masks)
+{
+    uint64_t any = 0;
+    for (uint32_t q = 0; q < NF_TILE; q++) any |= masks[q];
+    return any != 0;
+}
+
+/* ---- walking the hits ---- */
+
+/* The next group of the data that a slot has to see; UINT32_MAX when it is through. */
+static uint32_t next_group(const slot *from)
+{
+    return from->at < from->hits.count ? from->hits.hits[from->at].group + from->done : UINT32_MAX;
+}
+
+static void step_over(slot *from)
+{
+    if (++from->done == from->hits.hits[from->at].run) {
+        from->at++;
+        from->done = 0;
+    }
+}
+
+static bool decide_slot(const refine_run *run, worker_state *state, slot *from, uint32_t worker)
+{
+    const nf_search *search = run->search;
+    const uint32_t   group = state->points.group;
+    const bool       inside = search->spec.self_join && group >= run->batch.begin && group < run->batch.end;
+    const uint64_t   weight = inside ? 2 : 1, ties = state->tiler.ties, queries = from->hits.hits[from->at].queries;
+    uint64_t        *masks = from->kept[from->kept_count].masks;
+
+    state->hits += (uint64_t)__builtin_popcountll(queries);
+    if (inside && group != from->panel.group) state->hits += state->points.count;
+    state->compared += weight * nf_tile_decide(&state->tiler, &from->panel, &state->points, queries,
+                                               search->spec.self_join && group == from->panel.group, masks);
+    state->ties += weight * (state->tiler.ties - ties);
+    if (!any_result(masks)) return true;
+    if (run->counts != NULL) {
+        count_tile(run, from->panel.group, group, masks, inside);
+        return true;
+    }
+    from->kept[from->kept_count].group = group;
+    if (++from->kept_count < KEPT_TILES) return true;
+    return flush_slot(run, from, worker);
+}
+
+/* Returns false on overflow. */
+static bool walk_bundle(const refine_run *run, worker_state *state, uint32_t slots, uint32_t worker)
+{
+    for (;;) {
+        uint32_t group = UINT32_MAX;
+        for (uint32_t s = 0; s < slots; s++) {
+            const uint32_t next = next_group(&state->slots[s]);
+            if (next < group) group = next;
+        }
+        if (group == UINT32_MAX || nf_context_stopping(run->ctx)) break;
+        nf_panel_pack(run->search, &state->points, group, false);
+        for (uint32_t s = 0; s < slots; s++) {
+            if (next_group(&state->slots[s]) != group) continue;
+            if (!decide_slot(run, state, &state->slots[s], worker)) return false;
+            step_over(&state->slots[s]);
+        }
+    }
+    for (uint32_t s = 0; s < slots; s++) {
+        if (!flush_slot(run, &state->slots[s], worker)) return false;
+    }
+    return true;
+}
+
+static nf_status bundle_task(void *arg, uint64_t task, uint32_t worker)
+{
+    refine_run    *run = arg;
+    nf_search     *search = run->search;
+    worker_state  *state = &run->workers[worker];
+    const uint32_t first = run->batch.begin + (uint32_t)task * run->bundle;
+    const uint32_t last = first + run->bundle < run->batch.end ? first + run->bundle : run->batch.end;
+
+    if (run->counts == NULL && atomic_load(&search->pairs.overflow)) return NF_OK;
+    for (uint32_t group = first; group < last; group++) {
+        slot *to = &state->slots[group - first];
+        const nf_group_range skip = search->spec.self_join ? (nf_group_range){run->batch.begin, group} : (nf_group_range){0, 0};
+        to->at = to->done = to->kept_count = 0;
+        nf_panel_pack(search, &to->panel, group, true);
+        NF_TRY(nf_cpu_list_group_hits(run->ctx, search, group, skip, &to->hits));
+    }
+    (void)walk_bundle(run, state, last - first, worker); /* an overflow is on the store */
+    nf_progress_add(run->ctx, last - first);
+    return NF_OK;
+}
+
+/* ---- workers ---- */
+
+static void close_workers(refine_run *run)
+{
+    for (uint32_t w = 0; run->workers != NULL && w < run->worker_count; w++) {
+        worker_state *state = &run->workers[w];
+        nf_tiler_close(&state->tiler);
+        nf_panel_close(&state->points);
+        for (uint32_t s = 0; s < MOST_BUNDLE; s++) {
+            nf_panel_close(&state->slots[s].panel);
+            nf_hit_list_free(&state->slots[s].hits);
+            nf_free(state->slots[s].kept);
+        }
+    }
+    nf_free(run->workers);
+}
+
+static nf_status open_worker(refine_run *run, worker_state *state)
+{
+    NF_TRY(nf_tiler_open(run->ctx, run->search, &state->tiler));
+    NF_TRY(nf_panel_open(run->ctx, run->search, &state->points));
+    for (uint32_t s = 0; s < run->bundle; s++) {
+        slot *at = &state->slots[s];
+        NF_TRY(nf_panel_open(run->ctx, run->search, &at->panel));
+        at->kept = nf_alloc(run->ctx, run->counts != NULL ? 1 : KEPT_TILES, sizeof *at->kept);
+        if (at->kept == NULL) return nf_alloc_status(run->ctx);
+    }
+    return NF_OK;
+}
+
+static nf_status open_workers(refine_run *run)
+{
+    run->workers = nf_alloc_zero(run->ctx, run->worker_count, sizeof *run->workers);
+    if (run->workers == NULL) return nf_alloc_status(run->ctx);
+    for (uint32_t w = 0; w < run->worker_count; w++) NF_TRY(open_worker(run, &run->workers[w]));
+    return NF_OK;
+}
+
+/* As many groups to a task as the cache and an even spread over threads allow. */
+static uint32_t bundle_size(const nf_search *search, nf_batch batch, uint32_t threads)
+{
+    const uint64_t by_cache = BUNDLE_BYTES / nf_panel_bytes(search), by_threads = (batch.end - batch.begin) / (8 * threads);
+    uint64_t       bundle = by_cache < by_threads ? by_cache : by_threads;
+    if (bundle > MOST_BUNDLE) bundle = MOST_BUNDLE;
+    return bundle > 0 ? (uint32_t)bundle : 1;
+}
+
+static void add_counters(refine_run *run)
+{
+    for (uint32_t w = 0; w < run->worker_count; w++) {
+        const worker_state *state = &run->workers[w];
+        atomic_fetch_add(&run->search->hits, state->hits);
+        atomic_fetch_add(&run->search->compared, state->compared);
+        atomic_fetch_add(&run->search->ties, state->ties);
+        atomic_fetch_add(&run->search->rechecked, state->tiler.rechecked);
+    }
+}
+
+static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts, uint64_t limit_bytes,
+                            bool *overflow)
+{
+    refine_run run = {.ctx = ctx, .search = search, .batch = batch, .counts = counts};
+    run.bundle = bundle_size(search, batch, nf_context_threads(ctx));
+    const uint64_t tasks = (batch.end - batch.begin + run.bundle - 1) / run.bundle;
+    run.worker_count = nf_pool_workers(ctx, tasks);
+
+    *overflow = false;
+    nf_status status = open_workers(&run);
+    if (status >= 0 && counts == NULL) status = nf_pairs_begin(ctx, &search->pairs, run.worker_count, limit_bytes);
+    if (status >= 0) status = nf_pool_run(ctx, bundle_task, &run, tasks);
+    if (status >= 0 && counts == NULL && atomic_load(&search->pairs.overflow)) *overflow = true;
+    if (status >= 0 && !*overflow) add_counters(&run);
+    if (status < 0 || *overflow) nf_pairs_clear(&search->pairs);
+    close_workers(&run);
+    return status;
+}
+
+nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t limit_bytes, bool *overflow)
+{
+    return run_refine(ctx, search, batch, NULL, limit_bytes, overflow);
+}
+
+nf_status nf_cpu_refine_counts(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts)
+{
+    bool overflow;
+    NF_TRY(run_refine(ctx, search, batch, counts, 0, &overflow));
+    if (!nf_cpu_self_pairs(&search->spec)) return NF_OK;
+    for (uint32_t p = search->data->group_start[batch.begin]; p < search->data->group_start[batch.end]; p++) {
+        counts[search->data->ids[p]]++;
+    }
+    return NF_OK;
+}

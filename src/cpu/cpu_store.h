@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The pairs that refine keeps until they are delivered: runs of data positions, one query position each.
+ *
+ * Every worker appends to blocks of its own, without locks. A block is a stream of 32-bit words:
+ *
+ *     [ query position | count | data position * count ] [ query position | count | ... ] ...
+ *
+ * so that a pair of a self-join takes 4 bytes, once for both directions. All blocks together stay below a limit; when it is
+ * reached the store says so, and the caller starts again with a smaller batch: nothing is dropped.
+ */
+#ifndef NF_CPU_STORE_H
+#define NF_CPU_STORE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/core_context.h"
+
+#define NF_BLOCK_WORDS (1u << 16)
+
+typedef struct nf_pair_block {
+    struct nf_pair_block *next;
+    uint32_t              used;
+    uint32_t              words[NF_BLOCK_WORDS];
+} nf_pair_block;
+
+typedef struct nf_store_pairs {
+    nf_context          *ctx;
+    nf_pair_block      **newest;  /* per worker */
+    uint32_t             workers;
+    uint64_t             limit_blocks;
+    atomic_uint_fast64_t blocks;
+    atomic_bool          overflow;
+} nf_store_pairs;
+
+/* Empties the store and gets it ready for that many workers and bytes. */
+nf_status nf_pairs_begin(nf_context *ctx, nf_store_pairs *store, uint32_t workers, uint64_t limit_bytes);
+
+/* Room for at least words words for a worker, or NULL: on overflow, or (recorded on the context) without memory. What has
+ * been written there counts after nf_pairs_commit. */
+uint32_t *nf_pairs_reserve(nf_store_pairs *store, uint32_t worker, uint32_t words);
+void nf_pairs_commit(nf_store_pairs *store, uint32_t worker, uint32_t words);
+
+/* Frees everything. */
+void nf_pairs_clear(nf_store_pairs *store);
+
+/* Collects the blocks into an array (the caller frees it with nf_free), for tasks over blocks. */
+nf_status nf_pairs_list(nf_context *ctx, const nf_store_pairs *store, nf_pair_block ***blocks, uint64_t *count);
+
+#endif

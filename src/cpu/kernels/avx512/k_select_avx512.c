@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Masks to positions, rows in a box, and the table's overrides, with AVX-512. What is not here is inherited from AVX2. */
+#include "cpu/kernels/avx512/k_avx512.h"
+
+uint32_t nf_k_mask_positions_avx512(uint64_t mask, uint32_t base, uint32_t *out)
+{
+    const uint32_t total = (uint32_t)_mm_popcnt_u64(mask);
+    const __m512i  count = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    for (; mask != 0; mask >>= 16, base += 16) {
+        const __mmask16 bits = (__mmask16)mask;
+        const uint32_t  here = (uint32_t)_mm_popcnt_u32(bits);
+        const __m512i   places = _mm512_maskz_compress_epi32(bits, _mm512_add_epi32(count, _mm512_set1_epi32((int)base)));
+        _mm512_mask_storeu_epi32(out, (__mmask16)((1u << here) - 1u), places);
+        out += here;
+    }
+    return total;
+}
+
+uint64_t nf_k_rows_in_box_avx512(const float *columns, const float *low, const float *high, uint32_t dims)
+{
+    uint64_t inside = 0;
+    for (uint32_t row = 0; row < NF_TILE; row += 16) {
+        __mmask16 in = 0xffff;
+        for (uint32_t k = 0; k < dims; k++) {
+            const __m512 value = _mm512_loadu_ps(columns + k * NF_TILE + row);
+            in = _mm512_mask_cmp_ps_mask(in, value, _mm512_set1_ps(low[k]), _CMP_GE_OQ);
+            in = _mm512_mask_cmp_ps_mask(in, value, _mm512_set1_ps(high[k]), _CMP_LE_OQ);
+        }
+        inside |= (uint64_t)in << row;
+    }
+    return inside;
+}
+
+void nf_kernels_override_avx512(nf_kernels *table)
+{
+    table->isa = "avx512";
+    table->u8_per_step = 4;
+    table->pack_u8_x = nf_k_pack_u8_x_avx512;
+    table->pack_u8_y = nf_k_pack_u8_y_avx512;
+    table->refine_f32_product = nf_k_refine_f32_product_avx512;
+    table->refine_f32_difference = nf_k_refine_f32_difference_avx512;
+    table->refine_f64_difference = nf_k_refine_f64_difference_avx512;
+    table->refine_u8 = nf_k_refine_u8_avx512;
+    table->mask_positions = nf_k_mask_positions_avx512;
+    table->rows_in_box = nf_k_rows_in_box_avx512;
+}

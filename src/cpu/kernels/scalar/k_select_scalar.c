@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Small kernels around refinement, the specification (kernels.h): masks to positions, rows in a box, delivered sums. */
+#include <math.h>
+
+#include "cpu/kernels/scalar/k_scalar.h"
+#include "matrix/matrix_convert.h"
+
+uint32_t nf_k_mask_positions_scalar(uint64_t mask, uint32_t base, uint32_t *out)
+{
+    uint32_t count = 0;
+    for (; mask != 0; mask &= mask - 1) out[count++] = base + (uint32_t)__builtin_ctzll(mask);
+    return count;
+}
+
+uint64_t nf_k_rows_in_box_scalar(const float *columns, const float *low, const float *high, uint32_t dims)
+{
+    uint64_t inside = 0;
+    for (uint32_t row = 0; row < NF_TILE; row++) {
+        uint64_t in = 1;
+        for (uint32_t k = 0; k < dims; k++) {
+            const float value = columns[k * NF_TILE + row];
+            in &= (uint64_t)(value >= low[k]) & (uint64_t)(value <= high[k]);
+        }
+        inside |= in << row;
+    }
+    return inside;
+}
+
+float nf_k_gap_square_scalar(const float *a, const float *b, uint32_t dims)
+{
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < dims; k++) {
+        const float above = b[k] - a[dims + k], below = a[k] - b[dims + k];
+        const float gap = above > below ? above : below;
+        sum += gap > 0.0f ? gap * gap : 0.0f;
+    }
+    return sum;
+}
+
+float nf_k_distance_square_scalar(const float *a, const float *b, uint32_t dims)
+{
+    float sum = 0.0f;
+    for (uint32_t k = 0; k < dims; k++) sum += (a[k] - b[k]) * (a[k] - b[k]);
+    return sum;
+}
+
+/* The integer sums: exact in 64 bits, and in binary64 for every allowed number of dims. */
+#define SUM_INTEGERS(type)                                                             \
+    do {                                                                               \
+        uint64_t sum = 0;                                                              \
+        for (uint32_t k = 0; k < dims; k++) {                                          \
+            const int64_t difference = (int64_t)((const type *)x)[k] - ((const type *)y)[k]; \
+            sum += (uint64_t)(difference * difference);                                \
+        }                                                                              \
+        return (double)sum;                                                            \
+    } while (0)
+
+#define SUM_REALS(value)                                         \
+    do {                                                         \
+        double sum = 0.0;                                        \
+        for (uint32_t k = 0; k < dims; k++) {                    \
+            const double difference = value(x, k) - value(y, k); \
+            sum = fma(difference, difference, sum);              \
+        }                                                        \
+        return sum;                                              \
+    } while (0)
+
+#define VALUE_F16(row, k) ((double)nf_f16_to_f32(((const uint16_t *)(row))[k]))
+#define VALUE_F32(row, k) ((double)((const float *)(row))[k])
+#define VALUE_F64(row, k) (((const double *)(row))[k])
+
+static double one_sum(nf_store store, const void *x, const void *y, uint32_t dims)
+{
+    switch (store) {
+    case NF_STORE_U8: SUM_INTEGERS(uint8_t);
+    case NF_STORE_I16: SUM_INTEGERS(int16_t);
+    case NF_STORE_F16: SUM_REALS(VALUE_F16);
+    case NF_STORE_F32: SUM_REALS(VALUE_F32);
+    case NF_STORE_F64: SUM_REALS(VALUE_F64);
+    }
+    return 0.0;
+}
+
+void nf_k_sums_scalar(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims,
+                      const uint32_t *at, uint32_t count, double *sums)
+{
+    for (uint32_t i = 0; i < count; i++) sums[i] = one_sum(store, x, (const char *)base + at[i] * row_bytes, dims);
+}
+
+void nf_kernels_fill_scalar(nf_kernels *table)
+{
+    *table = (nf_kernels){
+        .isa = "scalar",
+        .u8_per_step = 2,
+        .pack_f32 = nf_k_pack_f32_scalar,
+        .pack_f64 = nf_k_pack_f64_scalar,
+        .pack_u8_x = nf_k_pack_u8_scalar,
+        .pack_u8_y = nf_k_pack_u8_scalar,
+        .refine_f32_product = nf_k_refine_f32_product_scalar,
+        .refine_f32_difference = nf_k_refine_f32_difference_scalar,
+        .refine_f64_difference = nf_k_refine_f64_difference_scalar,
+        .refine_u8 = nf_k_refine_u8_scalar,
+        .mask_positions = nf_k_mask_positions_scalar,
+        .rows_in_box = nf_k_rows_in_box_scalar,
+        .gap_square = nf_k_gap_square_scalar,
+        .distance_square = nf_k_distance_square_scalar,
+        .sums = nf_k_sums_scalar,
+    };
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The index: steps select_dims, group and order on the data, once, for any number of queries. */
+#include <string.h>
+
+#include "exact_private.h"
+
+#define MOST_ROWS 0x7fffffffull
+#define MOST_DIMS (1u << 20)
+
+void nf_radius_index_params_init(nf_radius_index_params *params)
+{
+    memset(params, 0, sizeof *params);
+    params->struct_size = sizeof *params;
+}
+
+nf_status nf_exact_check_matrix(nf_context *ctx, const nf_matrix *matrix, const char *what)
+{
+    if (matrix == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "%s is NULL", what);
+    const size_t bytes = nf_dtype_bytes((nf_dtype)matrix->dtype);
+    if (bytes == 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: dtype is %u, allowed are 1 to 11", what, matrix->dtype);
+    if (matrix->dims == 0 || matrix->dims > MOST_DIMS) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: %u dims, allowed are 1 to %u", what, matrix->dims, MOST_DIMS);
+    }
+    if (matrix->rows > MOST_ROWS) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: %llu rows, at most %llu are allowed", what,
+                       (unsigned long long)matrix->rows, MOST_ROWS);
+    }
+    if (matrix->stride_bytes != 0 && matrix->stride_bytes < matrix->dims * bytes) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: stride is %llu bytes, a row takes %llu", what,
+                       (unsigned long long)matrix->stride_bytes, (unsigned long long)(matrix->dims * bytes));
+    }
+    if (matrix->place != NF_PLACE_HOST) return nf_fail(ctx, NF_ERR_UNSUPPORTED, "%s: the cpu engine needs host memory", what);
+    if (matrix->data == NULL && matrix->rows > 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: data is NULL", what);
+    return NF_OK;
+}
+
+static void add_seconds(double *step_seconds, nf_step step, double *started)
+{
+    const double now = nf_now();
+    step_seconds[step] += now - *started;
+    *started = now;
+}
+
+nf_status nf_exact_build_points(nf_context *ctx, const nf_engine_ops *ops, const nf_matrix *matrix, const nf_points *like,
+                                uint32_t group_size, nf_memory *memory, double *step_seconds, nf_points **out)
+{
+    nf_points *points = NULL;
+    double     started = nf_now();
+
+    *out = NULL;
+    NF_TRY(ops->points_open(ctx, matrix, memory, &points));
+    nf_progress_begin(ctx, "select_dims", 2 * matrix->rows);
+    nf_status status = ops->select_dims(ctx, points, like);
+    add_seconds(step_seconds, NF_STEP_SELECT_DIMS, &started);
+    if (status >= 0) {
+        nf_progress_begin(ctx, "group", matrix->rows);
+        status = ops->group(ctx, points, group_size);
+        add_seconds(step_seconds, NF_STEP_GROUP, &started);
+    }
+    if (status >= 0) {
+        nf_progress_begin(ctx, "order", matrix->rows);
+        status = ops->order(ctx, points);
+        add_seconds(step_seconds, NF_STEP_ORDER, &started);
+    }
+    if (status < 0) {
+        ops->points_close(points);
+        return status;
+    }
+    *out = points;
+    return NF_OK;
+}
+
+nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const nf_radius_index_params *params,
+                                 nf_radius_index **out)
+{
+    if (ctx == NULL || out == NULL) return NF_ERR_ARGUMENT;
+    nf_context_begin(ctx);
+    *out = NULL;
+    NF_TRY(nf_exact_check_matrix(ctx, data, "data"));
+
+    nf_memory *memory = nf_memory_create_unlimited(ctx);
+    if (memory == NULL) return NF_ERR_MEMORY;
+    nf_radius_index *index = nf_alloc_zero_in(ctx, memory, 1, sizeof *index);
+    if (index == NULL) {
+        nf_memory_release(memory);
+        return nf_alloc_status(ctx);
+    }
+    index->memory = memory;
+    index->rows = data->rows;
+    index->dims = data->dims;
+    nf_status status = nf_engine_for(ctx, &index->ops);
+    if (status >= 0) {
+        status = nf_exact_build_points(ctx, index->ops, data, NULL, params != NULL ? params->group_size : 0, memory,
+                                       index->step_seconds, &index->points);
+    }
+    if (status < 0) {
+        nf_radius_index_release(index);
+        return status;
+    }
+    *out = index;
+    return NF_OK;
+}
+
+void nf_radius_index_release(nf_radius_index *index)
+{
+    if (index == NULL) return;
+    nf_memory *memory = index->memory;
+    if (index->points != NULL) index->ops->points_close(index->points);
+    nf_free(index);
+    nf_memory_release(memory);
+}
+
+void nf_radius_index_describe(const nf_radius_index *index, uint64_t *rows, uint32_t *dims, uint64_t *bytes)
+{
+    if (rows != NULL) *rows = index->rows;
+    if (dims != NULL) *dims = index->dims;
+    if (bytes != NULL) *bytes = nf_memory_used(index->memory);
+}

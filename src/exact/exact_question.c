@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening a query: checks, the queries' own points, first_intersection_test; and its statistics. */
+#include <stdio.h>
+#include <string.h>
+
+#include "exact_private.h"
+
+static const char *const step_names[NF_STEP_COUNT] = {
+    "select_dims", "group",  "order",    "first_intersection_test", "plan_batches",
+    "list_hits",   "refine", "compress", "deliver",
+};
+
+const char *nf_radius_step_name(uint32_t step)
+{
+    return step < NF_STEP_COUNT ? step_names[step] : NULL;
+}
+
+const char *nf_candidates_name(uint32_t candidates)
+{
+    static const char *const names[] = {"auto", "rt", "bvh", "boxes", "none"};
+    return candidates < sizeof names / sizeof names[0] ? names[candidates] : "unknown";
+}
+
+void nf_radius_params_init(nf_radius_params *params)
+{
+    memset(params, 0, sizeof *params);
+    params->struct_size = sizeof *params;
+}
+
+static nf_status check_choice(nf_context *ctx, const char *name, uint32_t value, uint32_t most)
+{
+    if (value <= most) return NF_OK;
+    return nf_fail(ctx, NF_ERR_ARGUMENT, "%s is %u, allowed are 0 to %u", name, value, most);
+}
+
+static nf_status check_params(nf_context *ctx, const nf_radius_params *params, bool self_join)
+{
+    if (!(params->radius >= 0.0)) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "radius is %g, a number of at least 0 is needed", params->radius);
+    }
+    NF_TRY(check_choice(ctx, "candidates", params->candidates, NF_CANDIDATES_NONE));
+    NF_TRY(check_choice(ctx, "refine", params->refine, NF_REFINE_INT8));
+    NF_TRY(check_choice(ctx, "distances", params->distances, NF_DISTANCES_NONE));
+    NF_TRY(check_choice(ctx, "sort", params->sort, NF_SORT_DISTANCE));
+    if (!self_join && (params->self != 0 || params->half != 0)) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s needs a self-join, but queries are given",
+                       params->self != 0 ? "self" : "half");
+    }
+    return NF_OK;
+}
+
+static nf_status load_queries(nf_question *question, const nf_matrix *queries)
+{
+    const nf_radius_index *index = question->index;
+    NF_TRY(nf_exact_check_matrix(question->ctx, queries, "queries"));
+    if (queries->dims != index->dims) {
+        return nf_fail(question->ctx, NF_ERR_ARGUMENT, "queries have %u dims, the data have %u", queries->dims, index->dims);
+    }
+    return nf_exact_build_points(question->ctx, index->ops, queries, index->points, 0, nf_context_memory(question->ctx),
+                                 question->stats.step_seconds, &question->own_queries);
+}
+
+static void begin_stats(nf_question *question)
+{
+    nf_radius_stats *stats = &question->stats;
+    const double    *build = question->index->step_seconds;
+    stats->struct_size = sizeof *stats;
+    stats->rows = question->index->rows;
+    stats->dims = question->index->dims;
+    stats->refine = "";
+    for (uint32_t step = 0; step < NF_STEP_COUNT; step++) {
+        stats->step_seconds[step] = build[step];
+        stats->build_seconds += build[step];
+    }
+}
+
+static nf_status open_search(nf_question *question, bool self_join)
+{
+    const nf_radius_index  *index = question->index;
+    const nf_radius_params *params = &question->params;
+    const nf_search_spec    spec = {
+           .radius = params->radius,
+           .candidates = params->candidates,
+           .refine = params->refine,
+           .self_join = self_join,
+           .keep_self = params->self != 0,
+           .half = params->half != 0,
+           .strict = params->strict != 0,
+    };
+    const nf_points *queries = self_join ? index->points : question->own_queries;
+    nf_points_info   info;
+    double           started = nf_now();
+
+    index->ops->points_describe(queries, &info);
+    question->rows = question->stats.queries = info.rows;
+    question->groups = info.groups;
+    question->list_bytes = nf_alloc_zero(question->ctx, info.groups, sizeof *question->list_bytes);
+    if (question->list_bytes == NULL) return nf_alloc_status(question->ctx);
+    NF_TRY(index->ops->search_open(question->ctx, index->points, queries, &spec, &question->search));
+    nf_progress_begin(question->ctx, "first_intersection_test", question->groups);
+    NF_TRY(index->ops->first_intersection_test(question->ctx, question->search, question->list_bytes));
+    nf_question_account(question, NF_STEP_FIRST_INTERSECTION_TEST, started);
+    return NF_OK;
+}
+
+nf_status nf_question_open(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                           const nf_radius_params *params, nf_question *question)
+{
+    memset(question, 0, sizeof *question);
+    nf_context_begin(ctx);
+    question->ctx = ctx;
+    question->index = index;
+    if (index == NULL || params == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "index or params are NULL");
+    nf_radius_params_init(&question->params);
+    memcpy(&question->params, params,
+           params->struct_size < sizeof *params ? params->struct_size : sizeof question->params);
+    begin_stats(question);
+
+    const double started = nf_now();
+    nf_status    status = check_params(ctx, &question->params, queries == NULL);
+    if (status >= 0 && queries != NULL) status = load_queries(question, queries);
+    question->stats.seconds += nf_now() - started;
+    if (status >= 0) status = open_search(question, queries == NULL);
+    if (status < 0) nf_question_close(question);
+    return status;
+}
+
+void nf_question_close(nf_question *question)
+{
+    if (question->search != NULL) question->index->ops->search_close(question->search);
+    if (question->own_queries != NULL) question->index->ops->points_close(question->own_queries);
+    nf_free(question->list_bytes);
+    question->search = NULL;
+    question->own_queries = NULL;
+    question->list_bytes = NULL;
+}
+
+void nf_question_account(nf_question *question, nf_step step, double started)
+{
+    nf_radius_stats *stats = &question->stats;
+    nf_search_info   info;
+    const double     seconds = nf_now() - started;
+
+    stats->seconds += seconds;
+    stats->step_seconds[step] += seconds;
+    question->index->ops->search_info(question->search, &info);
+    stats->candidates = info.candidates;
+    snprintf(stats->why, sizeof stats->why, "%s", info.why);
+    stats->refine = info.refine;
+    stats->hits = info.counters.hits;
+    stats->compared = info.counters.compared;
+    stats->rechecked = info.counters.rechecked;
+    stats->ties = info.counters.ties;
+}
+
+void nf_question_add_row(nf_question *question, uint64_t neighbours)
+{
+    uint32_t bin = neighbours == 0 ? 0 : 64 - (uint32_t)__builtin_clzll(neighbours);
+    if (bin >= NF_HISTOGRAM_BINS) bin = NF_HISTOGRAM_BINS - 1;
+    question->stats.histogram[bin]++;
+    question->stats.pairs += neighbours;
+}
+
+nf_status nf_question_check_limit(nf_question *question, uint64_t pairs)
+{
+    const uint64_t most = question->params.max_results;
+    if (most == 0 || pairs <= most) return NF_OK;
+    return nf_fail(question->ctx, NF_ERR_LIMIT, "max_results is %llu, but there are at least %llu pairs",
+                   (unsigned long long)most, (unsigned long long)pairs);
+}
+
+void nf_question_stats(const nf_question *question, nf_radius_stats *out)
+{
+    if (out == NULL) return;
+    const size_t size = out->struct_size != 0 && out->struct_size < sizeof *out ? out->struct_size : sizeof *out;
+    memcpy(out, &question->stats, size);
+    out->struct_size = size;
+}

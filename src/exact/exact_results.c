@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results at once: a CSR object in memory, and counts alone. */
+#include <string.h>
+
+#include "exact_private.h"
+
+/* The object that a caller holds, with what it owns. */
+typedef struct csr_object {
+    nf_csr         view;
+    nf_owned_batch owned;
+} csr_object;
+
+/* No query at all: one offset. */
+static nf_status empty_batch(nf_context *ctx, nf_owned_batch *batch)
+{
+    batch->indptr = nf_alloc_zero(ctx, 1, sizeof *batch->indptr);
+    return batch->indptr != NULL ? NF_OK : nf_alloc_status(ctx);
+}
+
+static nf_status fill_csr(nf_context *ctx, nf_radius_stream *stream, const nf_radius_index *index, uint32_t distances_as,
+                          csr_object *object)
+{
+    nf_status status = nf_stream_next_owned(stream, true, &object->owned);
+    if (status == NF_OK) status = empty_batch(ctx, &object->owned);
+    if (status < 0) return status;
+    nf_free(object->owned.query_ids); /* 0, 1, 2, ... */
+    object->owned.query_ids = NULL;
+    object->view = (nf_csr){
+        .rows = object->owned.rows,
+        .columns = index->rows,
+        .pairs = object->owned.pairs,
+        .indptr = object->owned.indptr,
+        .indices = object->owned.indices,
+        .distances = object->owned.distances,
+        .distances_as = distances_as,
+    };
+    return NF_OK;
+}
+
+nf_status nf_radius_csr(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                        const nf_radius_params *params, nf_csr **out, nf_radius_stats *stats)
+{
+    if (ctx == NULL || out == NULL) return NF_ERR_ARGUMENT;
+    *out = NULL;
+    nf_radius_stream *stream = NULL;
+    NF_TRY(nf_radius_open(ctx, index, queries, params, &stream));
+
+    csr_object *object = nf_alloc_zero(ctx, 1, sizeof *object);
+    nf_status   status = object != NULL ? fill_csr(ctx, stream, index, params->distances, object) : nf_alloc_status(ctx);
+    nf_radius_stream_stats(stream, stats);
+    nf_radius_close(stream);
+    if (status < 0) {
+        nf_free(object);
+        return status;
+    }
+    *out = &object->view;
+    return NF_OK;
+}
+
+void nf_csr_release(nf_csr *csr)
+{
+    if (csr == NULL) return;
+    csr_object *object = (csr_object *)csr; /* the view is its first member */
+    nf_owned_batch_free(&object->owned);
+    nf_free(object);
+}
+
+nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                           const nf_radius_params *params, uint64_t *counts, nf_radius_stats *stats)
+{
+    if (ctx == NULL) return NF_ERR_ARGUMENT;
+    nf_question question;
+    NF_TRY(nf_question_open(ctx, index, queries, params, &question));
+
+    nf_status      status = NF_OK;
+    const nf_batch everything = {0, question.groups};
+    if (counts == NULL && question.rows > 0) status = nf_fail(ctx, NF_ERR_ARGUMENT, "counts is NULL");
+    if (status >= 0 && question.rows > 0) {
+        const double started = nf_now();
+        memset(counts, 0, question.rows * sizeof *counts);
+        nf_progress_begin(ctx, "refine", question.groups);
+        status = index->ops->refine_counts(ctx, question.search, everything, counts);
+        nf_question_account(&question, NF_STEP_REFINE, started);
+        question.stats.batches = 1;
+        for (uint64_t i = 0; status >= 0 && i < question.rows; i++) nf_question_add_row(&question, counts[i]);
+        if (status >= 0) status = nf_question_check_limit(&question, question.stats.pairs);
+    }
+    nf_question_stats(&question, stats);
+    nf_question_close(&question);
+    return status;
+}

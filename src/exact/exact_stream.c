@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams: steps plan_batches, list_hits, refine, compress and deliver, batch after batch of complete rows.
+ *
+ * The first batch tries all groups: in a self-join one batch decides every pair of groups once. When its pairs do not fit
+ * the limit, nothing of it is used and half the groups are tried; what fitted is tried next time, and more where there was
+ * room. So results of any size pass through bounded memory, and none is lost.
+ */
+#include <string.h>
+
+#include "exact_plan.h"
+#include "exact_private.h"
+
+struct nf_radius_stream {
+    nf_question    question;
+    nf_owned_batch batch;      /* handed out by next */
+    uint32_t       at;         /* first group not yet delivered */
+    uint32_t       try_groups;
+    bool           failed;
+};
+
+static uint32_t distance_bytes(const nf_radius_params *params)
+{
+    return params->distances == NF_DISTANCES_F64 ? 8 : params->distances == NF_DISTANCES_F32 ? 4 : 0;
+}
+
+void nf_owned_batch_free(nf_owned_batch *batch)
+{
+    nf_free(batch->query_ids);
+    nf_free(batch->indptr);
+    nf_free(batch->indices);
+    nf_free(batch->distances);
+    memset(batch, 0, sizeof *batch);
+}
+
+/* Bytes of pairs that the next batch may keep, and of hit lists. */
+static uint64_t pair_limit(const nf_question *question)
+{
+    nf_context       *ctx = question->ctx;
+    const bool        both = question->own_queries == NULL && question->params.half == 0;
+    const nf_memory  *memory = nf_context_memory(ctx);
+    const uint64_t    used = nf_memory_used(memory), limit = nf_memory_limit(memory);
+    const uint64_t    bytes = nf_plan_pair_bytes(limit > used ? limit - used : 0, question->rows, both ? 2 : 1,
+                                                 distance_bytes(&question->params));
+    const uint64_t asked = question->params.batch_pairs;
+    if (asked != 0 && asked < bytes / 4 * (both ? 2 : 1)) return asked * 4 / (both ? 2 : 1);
+    return bytes;
+}
+
+static nf_status too_large(const nf_question *question)
+{
+    const uint64_t limit = nf_memory_limit(nf_context_memory(question->ctx));
+    return nf_fail(question->ctx, NF_ERR_LIMIT, "the memory limit of %llu bytes is too small for the result",
+                   (unsigned long long)limit);
+}
+
+/* Refines a batch of the size that fits. */
+static nf_status refine_batch(nf_radius_stream *stream, bool whole, nf_batch *batch)
+{
+    nf_question         *question = &stream->question;
+    const nf_engine_ops *ops = question->index->ops;
+    const uint64_t       limit = pair_limit(question);
+
+    if (limit == 0) return too_large(question);
+    for (;;) {
+        bool   overflow = false;
+        double started = nf_now();
+        *batch = nf_plan_batch(question->list_bytes, question->groups, stream->at, stream->try_groups, limit);
+        nf_question_account(question, NF_STEP_PLAN_BATCHES, started);
+
+        started = nf_now();
+        nf_progress_begin(question->ctx, "list_hits", batch->end - batch->begin);
+        NF_TRY(ops->list_hits(question->ctx, question->search, *batch));
+        nf_question_account(question, NF_STEP_LIST_HITS, started);
+
+        started = nf_now();
+        nf_progress_begin(question->ctx, "refine", batch->end - batch->begin);
+        NF_TRY(ops->refine(question->ctx, question->search, *batch, limit, &overflow));
+        nf_question_account(question, NF_STEP_REFINE, started);
+        if (!overflow) return NF_OK;
+        if (whole) return too_large(question);
+        stream->try_groups = nf_plan_groups(batch->end - batch->begin, limit, limit, true);
+        if (stream->try_groups == 0) return too_large(question);
+    }
+}
+
+static nf_status allocate_rows(const nf_question *question, nf_batch batch, nf_owned_batch *out)
+{
+    out->rows = question->index->ops->batch_rows(question->search, batch);
+    out->query_ids = nf_alloc(question->ctx, out->rows, sizeof *out->query_ids);
+    out->indptr = nf_alloc(question->ctx, out->rows + 1, sizeof *out->indptr);
+    return out->query_ids != NULL && out->indptr != NULL ? NF_OK : nf_alloc_status(question->ctx);
+}
+
+static nf_status allocate_pairs(const nf_question *question, nf_owned_batch *out)
+{
+    out->pairs = (uint64_t)out->indptr[out->rows];
+    out->indices = nf_alloc(question->ctx, out->pairs, sizeof *out->indices);
+    if (out->indices == NULL) return nf_alloc_status(question->ctx);
+    if (question->params.distances == NF_DISTANCES_NONE) return NF_OK;
+    out->distances = nf_alloc(question->ctx, out->pairs, distance_bytes(&question->params));
+    return out->distances != NULL ? NF_OK : nf_alloc_status(question->ctx);
+}
+
+static nf_status deliver_batch(nf_radius_stream *stream, nf_batch batch, nf_owned_batch *out)
+{
+    nf_question         *question = &stream->question;
+    const nf_engine_ops *ops = question->index->ops;
+    double               started = nf_now();
+
+    NF_TRY(allocate_rows(question, batch, out));
+    nf_progress_begin(question->ctx, "compress", 0);
+    NF_TRY(ops->compress(question->ctx, question->search, batch, out->query_ids, out->indptr));
+    nf_question_account(question, NF_STEP_COMPRESS, started);
+    NF_TRY(nf_question_check_limit(question, question->stats.pairs + (uint64_t)out->indptr[out->rows]));
+
+    started = nf_now();
+    NF_TRY(allocate_pairs(question, out));
+    nf_progress_begin(question->ctx, "deliver", 0);
+    NF_TRY(ops->deliver(question->ctx, question->search, batch, out->indptr, out->indices, out->distances,
+                        (nf_distances)question->params.distances, (nf_sort)question->params.sort));
+    nf_question_account(question, NF_STEP_DELIVER, started);
+    return NF_OK;
+}
+
+/* How many bytes of kept pairs a delivered batch stood for. */
+static uint64_t pair_bytes(const nf_question *question, const nf_owned_batch *batch)
+{
+    const bool both = question->own_queries == NULL && question->params.half == 0;
+    return batch->pairs * (both ? 2 : 4);
+}
+
+nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *out)
+{
+    nf_question *question = &stream->question;
+    nf_batch     batch;
+
+    memset(out, 0, sizeof *out);
+    if (stream->at == question->groups) return NF_OK;
+    nf_status status = refine_batch(stream, whole, &batch);
+    if (status >= 0) status = deliver_batch(stream, batch, out);
+    if (status < 0) {
+        nf_owned_batch_free(out);
+        stream->failed = true;
+        return status;
+    }
+    for (uint64_t i = 0; i < out->rows; i++) nf_question_add_row(question, (uint64_t)(out->indptr[i + 1] - out->indptr[i]));
+    question->stats.batches++;
+    stream->at = batch.end;
+    stream->try_groups = nf_plan_groups(batch.end - batch.begin, pair_bytes(question, out), pair_limit(question), false);
+    return NF_MORE;
+}
+
+nf_status nf_radius_open(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                         const nf_radius_params *params, nf_radius_stream **out)
+{
+    if (ctx == NULL || out == NULL) return NF_ERR_ARGUMENT;
+    *out = NULL;
+    nf_context_begin(ctx);
+    nf_radius_stream *stream = nf_alloc_zero(ctx, 1, sizeof *stream);
+    if (stream == NULL) return nf_alloc_status(ctx);
+    const nf_status status = nf_question_open(ctx, index, queries, params, &stream->question);
+    if (status < 0) {
+        nf_free(stream);
+        return status;
+    }
+    stream->try_groups = UINT32_MAX;
+    *out = stream;
+    return NF_OK;
+}
+
+nf_status nf_radius_next(nf_radius_stream *stream, nf_radius_batch *batch)
+{
+    if (stream == NULL || batch == NULL) return NF_ERR_ARGUMENT;
+    nf_owned_batch *owned = &stream->batch;
+    memset(batch, 0, sizeof *batch);
+    nf_owned_batch_free(owned);
+    nf_context_begin(stream->question.ctx);
+    if (stream->failed) return nf_fail(stream->question.ctx, NF_ERR_STATE, "the stream has failed before; it can only be closed");
+
+    const nf_status status = nf_stream_next_owned(stream, false, owned);
+    *batch = (nf_radius_batch){
+        .rows = owned->rows,
+        .pairs = owned->pairs,
+        .query_ids = owned->query_ids,
+        .indptr = owned->indptr,
+        .indices = owned->indices,
+        .distances = owned->distances,
+        .distances_as = stream->question.params.distances,
+    };
+    return status;
+}
+
+void nf_radius_stream_stats(const nf_radius_stream *stream, nf_radius_stats *stats)
+{
+    nf_question_stats(&stream->question, stats);
+}
+
+void nf_radius_close(nf_radius_stream *stream)
+{
+    if (stream == NULL) return;
+    nf_owned_batch_free(&stream->batch);
+    nf_question_close(&stream->question);
+    nf_free(stream);
+}

@@ -1,0 +1,158 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and tests Nearfield. Installs what is missing (Debian, Ubuntu), says how long each stage took, and ends with
+# one line: "<N> passed, <M> failed". A stage that is no test (a build) counts only when it fails.
+#
+#   ./test.sh         release build and its tests
+#   ./test.sh --all   also: every instruction set of this processor, AddressSanitizer with UndefinedBehaviorSanitizer,
+#                     ThreadSanitizer, clang (where installed), large data (where NEARFIELD_DATA names the folder)
+#   ./test.sh --gpu   tests of the GPU engine
+set -u -o pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+source tools/packages.sh
+
+jobs=$(nproc)
+passed=0
+failed=0
+skipped=0
+stage_lines=()
+ctest_line=""
+packages=(cmake ninja-build gcc g++ libc6-dev pkg-config zlib1g-dev libcmocka-dev python3)
+only_once='large|install|tree' # labels of tests that the plain release run settles
+
+# Other exit codes than the command's own, so that no test takes a sanitizer's report for an expected failure.
+export ASAN_OPTIONS="exitcode=99:detect_leaks=1:strict_string_checks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+export UBSAN_OPTIONS="exitcode=99:print_stacktrace=1${UBSAN_OPTIONS:+:$UBSAN_OPTIONS}"
+export TSAN_OPTIONS="exitcode=99:halt_on_error=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}"
+
+usage() {
+    sed -n '/^#   \.\/test\.sh/,/^set /p' "$0" | sed '$d; s/^# *//'
+}
+
+# stage NAME COMMAND...: runs one stage, keeps its time and result. The result of the last stage is $?.
+stage() {
+    local name=$1 start=$SECONDS status
+    shift
+    printf '\n== %s\n' "$name"
+    "$@"
+    status=$?
+    local word=ok
+    [ $status -eq 0 ] || word=FAILED
+    stage_lines+=("$(printf '%5d s  %-6s  %s' $((SECONDS - start)) "$word" "$name")")
+    return $status
+}
+
+# A stage that is no test: counts as one failure when it fails.
+work_stage() {
+    stage "$@" && return 0
+    failed=$((failed + 1))
+    return 1
+}
+
+build() { # PRESET
+    cmake --preset "$1" && cmake --build --preset "$1" --parallel "$jobs"
+}
+
+# Number in attribute $2 of the first tag of a JUnit file.
+junit_number() {
+    sed -n "s/^[[:space:]]*$2=\"\([0-9]*\)\".*/\1/p; /<testcase/q" "$1" | head -n 1
+}
+
+# run_ctest PRESET ARGUMENT...: runs tests and adds up their results.
+run_ctest() {
+    local preset=$1 junit status tests bad left
+    shift
+    junit=$PWD/build/$preset/junit.xml
+    rm -f "$junit"
+    "${wrapper[@]}" ctest --preset "$preset" --parallel "$jobs" --no-tests=error --output-junit "$junit" "$@" |
+        tee "build/$preset/ctest.log"
+    status=$?
+    ctest_line=$(grep -E '^[0-9]+% tests passed' "build/$preset/ctest.log")
+    tests=$(junit_number "$junit" tests)
+    bad=$(junit_number "$junit" failures)
+    left=$(($(junit_number "$junit" disabled) + $(junit_number "$junit" skipped)))
+    if [ -z "$tests" ] || { [ $status -ne 0 ] && [ "$bad" -eq 0 ]; }; then
+        failed=$((failed + 1))
+        return 1
+    fi
+    passed=$((passed + tests - bad - left))
+    failed=$((failed + bad))
+    skipped=$((skipped + left))
+    return $status
+}
+
+build_and_test() { # PRESET, LABELS TO LEAVE OUT
+    work_stage "build $1" build "$1" && stage "test $1" run_ctest "$1" --label-exclude "$2"
+}
+
+# Whether the release build can run with an instruction set here. Exit code 6 says no; anything else is for the tests.
+isa_is_available() {
+    NEARFIELD_ISA=$1 build/release/nearfield info data/tabular/letter.csv >/dev/null 2>&1
+    [ $? -ne 6 ]
+}
+
+test_each_isa() {
+    local isa
+    for isa in scalar avx2 avx512; do
+        if isa_is_available "$isa"; then
+            NEARFIELD_ISA=$isa stage "test release, NEARFIELD_ISA=$isa" run_ctest release --label-exclude "$only_once"
+        else
+            stage_lines+=("    -    left out  test release, NEARFIELD_ISA=$isa: not on this processor")
+        fi
+    done
+}
+
+# ThreadSanitizer needs an address layout that newer kernels do not always give; without randomisation they do.
+test_tsan() {
+    if setarch "$(uname -m)" -R true 2>/dev/null; then
+        wrapper=(setarch "$(uname -m)" -R)
+    fi
+    build_and_test tsan "$only_once"
+    wrapper=()
+}
+
+test_all() {
+    test_each_isa
+    build_and_test asan "$only_once"
+    test_tsan
+    if command -v clang >/dev/null; then
+        build_and_test clang "$only_once"
+    else
+        stage_lines+=("    -    left out  clang: not installed")
+    fi
+    if [ -n "${NEARFIELD_DATA:-}" ]; then
+        stage "test release, large data" run_ctest release --label-regex large
+    else
+        stage_lines+=("    -    left out  large data: NEARFIELD_DATA is not set")
+    fi
+}
+
+summary() {
+    printf '\n== Time per stage\n'
+    printf '%s\n' "${stage_lines[@]}"
+    printf '%5d s          all\n' "$SECONDS"
+    [ "$skipped" -eq 0 ] || printf '%d tests skipped\n' "$skipped"
+    [ -n "$mode" ] || printf '%s\n' "$ctest_line"
+    printf '%d passed, %d failed\n' "$passed" "$failed"
+}
+
+wrapper=()
+mode=${1:-}
+case $mode in
+    "" | --all) ;;
+    --gpu)
+        echo "This version has no GPU engine: nothing to test."
+        echo "0 passed, 0 failed"
+        exit 0
+        ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "test.sh: unknown argument '$mode'" >&2; usage >&2; exit 2 ;;
+esac
+
+if work_stage "packages" need_packages "${packages[@]}"; then
+    if build_and_test release large || [ -x build/release/nearfield ]; then
+        [ "$mode" != --all ] || test_all
+    fi
+fi
+summary
+[ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# run.sh DIGEST_PROGRAM FILE RADIUS ROWS PAIRS DIGEST: runs one join and compares. LARGE/x is x in the folder
+# NEARFIELD_DATA; without that variable the test is skipped (77).
+set -eu -o pipefail
+program=$1 file=$2 radius=$3 rows=$4 expected="$5 $6"
+case $file in
+    LARGE/*)
+        [ -n "${NEARFIELD_DATA:-}" ] || { echo "NEARFIELD_DATA is not set"; exit 77; }
+        path=$NEARFIELD_DATA/${file#LARGE/}
+        ;;
+    *) path=$NEARFIELD_SMALL_DATA/$file ;;
+esac
+arguments=("$path" "$radius")
+[ "$rows" -eq 0 ] || arguments+=("$rows")
+got=$("$program" "${arguments[@]}")
+[ "$got" = "$expected" ] && exit 0
+echo "$file, radius $radius, rows $rows: got '$got', expected '$expected'" >&2
+exit 1
