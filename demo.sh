@@ -4,6 +4,7 @@
 set -eu -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source tools/packages.sh
+[ $# -eq 0 ] || { echo "usage: ./demo.sh" >&2; exit 2; }
 
 need_packages cmake ninja-build gcc libc6-dev zlib1g-dev
 echo "Building (log: build/demo.log)"

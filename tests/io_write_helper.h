@@ -79,7 +79,9 @@ static inline int count_files(const char *folder)
     DIR *dir = opendir(folder);
     int  count = 0;
     assert_non_null(dir);
-    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) count += entry->d_name[0] != '.' || strlen(entry->d_name) > 2;
+    for (const struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+    }
     closedir(dir);
     return count;
 }

@@ -43,7 +43,8 @@ static inline const uint8_t *parse_member(zip_file *zip, const uint8_t *entry)
 {
     zip_member    *member = &zip->member[zip->count++];
     const uint8_t *extra = entry + 46 + number_at(entry + 28, 2);
-    uint64_t       packed = number_at(entry + 20, 4), size = number_at(entry + 24, 4), offset = number_at(entry + 42, 4);
+    uint64_t       packed = number_at(entry + 20, 4), size = number_at(entry + 24, 4);
+    uint64_t       offset = number_at(entry + 42, 4);
 
     assert_int_equal(number_at(entry, 4), 0x02014b50);
     assert_int_equal(number_at(entry + 10, 2), 0);     /* stored */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Join results: a made-up result, delivered in one batch or in several in any order, is read back from the file by small
- * independent readers and compared with the formula it comes from; both ways must give the same bytes.
+ * Join results: a made-up result, delivered in one batch or in several in any order, is read back from the file by
+ * small independent readers and compared with the formula it comes from; both ways must give the same bytes.
  */
 #include <errno.h>
 #include <math.h>
@@ -204,7 +204,7 @@ static int64_t row_number(const fixture *all, int32_t row)
 static void check_csr(const fixture *all, uint64_t csr_rows, uint64_t csr_columns, uint32_t index_bytes)
 {
     const fake       *from = &all->from;
-    const uint32_t    data_bytes = from->distances_as == NF_DISTANCES_F64 ? 8 : from->distances_as == NF_DISTANCES_F32 ? 4 : 1;
+    const uint32_t    data_bytes = (const uint32_t[]){8, 4, 1}[from->distances_as];
     zip_file          zip = open_zip(all->path);
     const zip_member *indices = find_member(&zip, "indices.npy"), *indptr = find_member(&zip, "indptr.npy");
     const zip_member *data = find_member(&zip, "data.npy"), *shape = find_member(&zip, "shape.npy");
@@ -213,7 +213,8 @@ static void check_csr(const fixture *all, uint64_t csr_rows, uint64_t csr_column
 
     assert_int_equal(zip.count, 5);
     assert_memory_equal(find_member(&zip, "format.npy")->data, "csr", 3);
-    assert_string_equal(find_member(&zip, "format.npy")->header, "{'descr': '|S3', 'fortran_order': False, 'shape': (), }");
+    assert_string_equal(find_member(&zip, "format.npy")->header,
+                        "{'descr': '|S3', 'fortran_order': False, 'shape': (), }");
     assert_int_equal(shape->size, 16);
     assert_int_equal(number_at(shape->data, 8), csr_rows);
     assert_int_equal(number_at(shape->data + 8, 8), csr_columns);
@@ -232,8 +233,10 @@ static void check_csr(const fixture *all, uint64_t csr_rows, uint64_t csr_column
             const float  narrow = (float)distance;
             const int64_t id = row_number(all, neighbour_of(from, query, i));
             if (number_at(indices->data + at * index_bytes, index_bytes) != (uint64_t)id) fail_msg("wrong id");
-            const void  *expected = data_bytes == 8 ? (const void *)&distance : data_bytes == 4 ? (const void *)&narrow : "\1";
-            if (memcmp(data->data + at * data_bytes, expected, data_bytes) != 0) fail_msg("wrong distance");
+            const void   *expected[3] = {&distance, &narrow, "\1"};
+            if (memcmp(data->data + at * data_bytes, expected[from->distances_as], data_bytes) != 0) {
+                fail_msg("wrong distance");
+            }
         }
         query++;
     }
@@ -348,7 +351,8 @@ static void test_self_join_has_the_data_ids_on_both_sides(void **state)
 {
     fixture *all = *state;
     all->from = (fake){.queries = 2, .rows = 2, .degree = 0, .batch_count = 1, .indptr = all->from.indptr,
-                       .query_ids = all->from.query_ids, .indices = all->from.indices, .distances = all->from.distances};
+                       .query_ids = all->from.query_ids, .indices = all->from.indices,
+                       .distances = all->from.distances};
     nf_join join = {.ctx = all->ctx, .source = &all->source};
     all->source = (nf_join_source){.queries = 2, .rows = 2, .self_join = true};
     all->params.data_ids = (const int64_t[]){5, 8};
@@ -414,8 +418,9 @@ static void check_npy_pairs(const fixture *all, uint32_t id_bytes)
     assert_int_equal(array.size, all_pairs(&all->from) * 2 * id_bytes);
     for (uint64_t q = 0; q < all->from.queries; q++) {
         for (uint32_t i = 0; i < degree_of(&all->from, q); i++) {
+            const int64_t row = row_number(all, neighbour_of(&all->from, q, i));
             assert_int_equal(number_at(array.data + at, id_bytes), query_number(all, q));
-            assert_int_equal(number_at(array.data + at + id_bytes, id_bytes), row_number(all, neighbour_of(&all->from, q, i)));
+            assert_int_equal(number_at(array.data + at + id_bytes, id_bytes), row);
             at += 2 * id_bytes;
         }
     }
@@ -443,16 +448,20 @@ static void check_text(const fixture *all, char separator)
         for (uint32_t i = 0; i < degree_of(&all->from, q); i++) {
             const double distance = distance_of(q, i);
             assert_non_null(fgets(line, sizeof line, file));
-            const int length = snprintf(expected, sizeof expected, "%lld%c%lld", (long long)query_number(all, q), separator,
-                                        (long long)row_number(all, neighbour_of(&all->from, q, i)));
+            const long long row = row_number(all, neighbour_of(&all->from, q, i));
+            const int length = snprintf(expected, sizeof expected, "%lld%c%lld", (long long)query_number(all, q),
+                                        separator, row);
             assert_memory_equal(line, expected, (size_t)length);
             if (all->from.distances_as == NF_DISTANCES_NONE) {
                 assert_string_equal(line + length, "\n");
                 continue;
             }
             assert_int_equal(line[length], separator);
-            if (all->from.distances_as == NF_DISTANCES_F64) assert_true(strtod(line + length + 1, NULL) == distance);
-            if (all->from.distances_as == NF_DISTANCES_F32) assert_true(strtof(line + length + 1, NULL) == (float)distance);
+            if (all->from.distances_as == NF_DISTANCES_F64) {
+                assert_true(strtod(line + length + 1, NULL) == distance);
+            } else {
+                assert_true(strtof(line + length + 1, NULL) == (float)distance);
+            }
         }
     }
     assert_null(fgets(line, sizeof line, file));

@@ -68,7 +68,8 @@ static void test_vecs(void **state)
 
     assert_written(all, &matrix, "a.bvecs", "\3\0\0\0\1\2\3\3\0\0\0\4\5\xff", 14);
     assert_written(all, &matrix, "a.ivecs", "\3\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\3\0\0\0\4\0\0\0\5\0\0\0\xff\0\0\0", 32);
-    assert_written(all, &matrix, "a.fvecs", "\3\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\3\0\0\0\0\0\x80\x40\0\0\xa0\x40\0\0\x7f\x43", 32);
+    assert_written(all, &matrix, "a.fvecs",
+                   "\3\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\3\0\0\0\0\0\x80\x40\0\0\xa0\x40\0\0\x7f\x43", 32);
 }
 
 static void test_bins(void **state)
@@ -81,7 +82,8 @@ static void test_bins(void **state)
     assert_written(all, &matrix, "a.ibin", "\2\0\0\0\3\0\0\0\1\0\0\0\2\0\0\0\3\0\0\0\4\0\0\0\5\0\0\0\xff\0\0\0", 32);
     assert_written(all, &smaller, "a.i8bin", "\1\0\0\0\5\0\0\0\1\2\3\4\5", 13);
     assert_written(all, &smaller, "a.f16bin", "\1\0\0\0\5\0\0\0\0\x3c\0\x40\0\x42\0\x44\0\x45", 18);
-    assert_written(all, &smaller, "a.fbin", "\1\0\0\0\5\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40", 28);
+    assert_written(all, &smaller, "a.fbin",
+                   "\1\0\0\0\5\0\0\0\0\0\x80\x3f\0\0\0\x40\0\0\x40\x40\0\0\x80\x40\0\0\xa0\x40", 28);
 }
 
 static void test_own_type(void **state)
@@ -143,15 +145,18 @@ static void test_values_that_do_not_fit(void **state)
     nf_matrix       matrix = matrix_of(values, 2, 3, NF_DTYPE_F64);
     const nf_matrix wide = matrix_of(whole, 1, 2, NF_DTYPE_I64);
 
-    assert_refused(all, &matrix, "a.u8bin", NF_ERR_VALUE, "a.u8bin: row 1, column 0 (both from 0) is 0.1, which u8 cannot hold exactly");
+    assert_refused(all, &matrix, "a.u8bin", NF_ERR_VALUE,
+                   "a.u8bin: row 1, column 0 (both from 0) is 0.1, which u8 cannot hold exactly");
     assert_refused(all, &matrix, "a.i8bin", NF_ERR_VALUE, "row 0, column 2 (both from 0) is 255, which i8");
     assert_refused(all, &matrix, "a.fvecs", NF_ERR_VALUE, "row 1, column 0 (both from 0) is 0.1, which f32");
     matrix = matrix_of(values + 4, 1, 1, NF_DTYPE_F64);
     assert_refused(all, &matrix, "a.fbin", NF_ERR_VALUE, "is 1e40, which f32");
     matrix = matrix_of(values + 5, 1, 1, NF_DTYPE_F64);
     assert_refused(all, &matrix, "a.f16bin", NF_ERR_VALUE, "is 65519, which f16");
-    assert_refused(all, &wide, "a.fvecs", NF_ERR_VALUE, "row 0, column 1 (both from 0) is 1152921504606846977, which f32");
-    assert_refused(all, &wide, "a.ivecs", NF_ERR_VALUE, "row 0, column 0 (both from 0) is 1152921504606846976, which i32");
+    assert_refused(all, &wide, "a.fvecs", NF_ERR_VALUE,
+                   "row 0, column 1 (both from 0) is 1152921504606846977, which f32");
+    assert_refused(all, &wide, "a.ivecs", NF_ERR_VALUE,
+                   "row 0, column 0 (both from 0) is 1152921504606846976, which i32");
 }
 
 static void test_not_finite(void **state)

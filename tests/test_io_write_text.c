@@ -169,8 +169,9 @@ static void test_powers_of_ten(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_integers),      cmocka_unit_test(test_f64_cases),      cmocka_unit_test(test_f32_cases),
-        cmocka_unit_test(test_random),        cmocka_unit_test(test_powers_of_two), cmocka_unit_test(test_powers_of_ten),
+        cmocka_unit_test(test_integers),  cmocka_unit_test(test_f64_cases),
+        cmocka_unit_test(test_f32_cases), cmocka_unit_test(test_random),
+        cmocka_unit_test(test_powers_of_two), cmocka_unit_test(test_powers_of_ten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

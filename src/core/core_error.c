@@ -10,7 +10,8 @@
 #include "core_context_private.h"
 
 __attribute__((format(printf, 4, 0)))
-static nf_status record(nf_context *ctx, nf_status status, int native, const char *format, va_list args)
+__attribute__((format(printf, 4, 0))) static nf_status record(nf_context *ctx, nf_status status, int native,
+                                                              const char *format, va_list args)
 {
     pthread_mutex_lock(&ctx->error_lock);
     if (ctx->error.status == NF_OK) {

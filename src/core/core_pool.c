@@ -87,5 +87,7 @@ nf_status nf_pool_run(nf_context *ctx, nf_task_fn fn, void *arg, uint64_t task_c
     work(&run, 0);
     for (uint32_t i = 0; i < started; i++) pthread_join(workers[i].thread, NULL);
     nf_free(workers);
+    /* A helper may have left work undone because of a cancel that came after the caller's last task. */
+    if (atomic_load(&run.stop) == NF_OK) return nf_progress_poll(ctx);
     return (nf_status)atomic_load(&run.stop);
 }

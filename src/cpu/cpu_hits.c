@@ -12,9 +12,9 @@
  * Every test errs to the side of a hit:
  *  - grown bounds are RN(low - radius) and RN(high + radius). Rounding to nearest is monotone and fixes representable
  *    numbers, so a query q >= low - radius (in real numbers) has RN(q) >= RN(low - radius); the same for high.
- *  - gaps and centroid distances are computed in binary32 with a relative error of at most (d + 3) 2^-24; a pair is given
- *    up only when the result exceeds the square of its bound by 4 (d + 8) 2^-24 of it. An overflow to infinity is right (the
- *    true value is beyond a finite bound), an underflow makes the result smaller: no hit is lost.
+ *  - gaps and centroid distances are computed in binary32 with a relative error of at most (d + 3) 2^-24, and each square
+ *    may be 2^-150 too large where it underflows; a pair is given up only when the result exceeds the square of its bound by
+ *    4 (d + 8) 2^-24 of it and (d + 8) 2^-149. An overflow to infinity is right: the true value is beyond a finite bound.
  */
 #include "cpu_hits.h"
 
@@ -36,6 +36,7 @@ typedef struct walk {
     uint64_t         all_queries;
     uint32_t         test_dims;      /* dims of the test of single queries */
     double           widening;       /* of a squared bound, for the rounding of what is compared with it */
+    double           underflow;      /* added to it, for squares that are rounded up to a subnormal number */
     float            give_up_square; /* radius^2, widened */
     float            columns[BOX_DIMS * NF_TILE];
 } walk;
@@ -110,7 +111,7 @@ static bool balls_meet(const walk *at, uint32_t group)
     const float     *b = queries->centroid + (size_t)at->query_group * dims;
     const double reach = at->search->spec.radius + (double)data->spread[group] + (double)queries->spread[at->query_group];
 
-    return !(at->search->kernels->distance_square(a, b, dims) > (float)(reach * reach * at->widening));
+    return !(at->search->kernels->distance_square(a, b, dims) > (float)(reach * reach * at->widening + at->underflow));
 }
 
 static nf_status visit_group(walk *at, uint32_t group)
@@ -188,7 +189,8 @@ nf_status nf_cpu_list_group_hits(nf_context *ctx, const nf_search *search, uint3
     if (search->candidates == NF_CANDIDATES_NONE) return list_everything(&at);
     at.test_dims = search->data->dims < most ? search->data->dims : most;
     at.widening = 1.0 + 4.0 * ((double)search->data->dims + 8.0) * 0x1p-24;
-    at.give_up_square = (float)(search->spec.radius * search->spec.radius * at.widening);
+    at.underflow = ((double)search->data->dims + 8.0) * 0x1p-149;
+    at.give_up_square = (float)(search->spec.radius * search->spec.radius * at.widening + at.underflow);
 
     double *row_values = nf_alloc(ctx, search->data->dims, sizeof *row_values);
     if (row_values == NULL) return nf_alloc_status(ctx);

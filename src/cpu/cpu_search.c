@@ -5,20 +5,23 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "core/core_system.h"
+
 static nf_kernels     tables[NF_ISA_AVX512 + 1];
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
-/* Each table starts from the one before it: what an instruction set does not override it inherits. */
+/* Each table starts from the one before it: what an instruction set does not override it inherits. An override is compiled
+ * for its instruction set as a whole, so it must not even be called where that is missing. */
 static void fill_tables(void)
 {
     nf_kernels_fill_scalar(&tables[NF_ISA_SCALAR]);
     tables[NF_ISA_AVX2] = tables[NF_ISA_SCALAR];
 #if defined(NF_HAVE_AVX2)
-    nf_kernels_override_avx2(&tables[NF_ISA_AVX2]);
+    if (nf_system_has_isa(NF_ISA_AVX2)) nf_kernels_override_avx2(&tables[NF_ISA_AVX2]);
 #endif
     tables[NF_ISA_AVX512] = tables[NF_ISA_AVX2];
 #if defined(NF_HAVE_AVX512)
-    nf_kernels_override_avx512(&tables[NF_ISA_AVX512]);
+    if (nf_system_has_isa(NF_ISA_AVX512)) nf_kernels_override_avx512(&tables[NF_ISA_AVX512]);
 #endif
 }
 

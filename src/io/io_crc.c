@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Moving a CRC over n bytes is multiplication by x^(8n) modulo the polynomial: a linear map on 32 bits. The maps for
- * n = 1, 2, 4, ... are kept as tables, each from the one before applied twice, so a move costs four look-ups per set bit
- * of n: tens of nanoseconds, where millions of short rows would make the general multiplication felt.
+ * n = 1, 2, 4, ... are kept as tables, each from the one before applied twice, so a move costs four look-ups per set
+ * bit of n: tens of nanoseconds, where millions of short rows would make the general multiplication felt.
  */
 #include "io_crc.h"
 

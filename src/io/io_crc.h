@@ -2,8 +2,8 @@
 /*
  * CRC-32 of data that is written in pieces, in any order and from several threads.
  *
- * The CRC of A followed by B is the CRC of A, moved over the length of B, xor the CRC of B; so the CRC of a whole is the
- * xor of its pieces' CRCs, each moved over the bytes that come after the piece.
+ * The CRC of A followed by B is the CRC of A, moved over the length of B, xor the CRC of B; so the CRC of a whole is
+ * the xor of its pieces' CRCs, each moved over the bytes that come after the piece.
  */
 #ifndef NF_IO_CRC_H
 #define NF_IO_CRC_H

@@ -2,9 +2,10 @@
 /*
  * Output files: temporary name, positioned or buffered writes, fsync, rename, fsync of the folder.
  *
- * Every step that can lose data is checked, close included (quotas and network file systems report there). After a failed
- * fsync nothing is tried again: the kernel may have dropped the pages. A link is followed, so that the file behind it is
- * replaced and the link stays. The temporary name holds the process id and 64 random bits and is created exclusively.
+ * Every step that can lose data is checked, close included (quotas and network file systems report there). After a
+ * failed fsync nothing is tried again: the kernel may have dropped the pages. A link is followed, so that the file
+ * behind it is replaced and the link stays. The temporary name holds the process id and 64 random bits and is created
+ * exclusively.
  */
 #include "io_file.h"
 
@@ -163,7 +164,8 @@ nf_status nf_output_positioned(nf_output *out)
     if (fd >= 0) (void)unlink(name);
     nf_free(name);
     if (fd < 0) {
-        return nf_fail_errno(out->ctx, NF_ERR_IO, reason, "%s: cannot create a temporary file in '%s'", out->name, folder);
+        return nf_fail_errno(out->ctx, NF_ERR_IO, reason, "%s: cannot create a temporary file in '%s'", out->name,
+                             folder);
     }
     out->spool_for = out->fd;
     out->fd = fd;
@@ -259,8 +261,8 @@ static nf_status sync_file(const nf_output *out)
     return NF_OK;
 }
 
-/* Opens the target's folder, for fsync after the rename; -1 where it may not be read. Before the rename, so that nothing
- * but the disk can fail after it. */
+/* Opens the target's folder, for fsync after the rename; -1 where it may not be read. Before the rename, so that
+   nothing * but the disk can fail after it. */
 static nf_status open_folder(const nf_output *out, int *fd)
 {
     const size_t length = folder_length(out->target);

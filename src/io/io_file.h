@@ -5,8 +5,8 @@
  * A regular file is written under a temporary name in the same folder and renamed by commit; until then, and after any
  * failure, an old file of that name stays as it was. "-" (standard output), pipes and devices are written directly.
  *
- * Bytes are appended in order (buffered), or, after nf_output_positioned, put at any place from any thread. A file takes
- * one of the two ways, not both.
+ * Bytes are appended in order (buffered), or, after nf_output_positioned, put at any place from any thread. A file
+ * takes one of the two ways, not both.
  */
 #ifndef NF_IO_FILE_H
 #define NF_IO_FILE_H

@@ -93,7 +93,8 @@ typedef struct nf_join {
     double                write_seconds;
 } nf_join;
 
-/* Fills the maps from the parameters. NF_ERR_ARGUMENT: ids that do not ascend, are negative or beyond the file's rows. */
+/* Fills the maps from the parameters. NF_ERR_ARGUMENT: ids that do not ascend, are negative or beyond the file's
+   rows. */
 nf_status nf_join_map_ids(nf_join *join, const nf_write_params *params);
 
 /* Fixes the arrays and, once the number of pairs (text: of bytes) is known, the file's layout. */
@@ -112,7 +113,8 @@ nf_status nf_join_measure(nf_join *join, const nf_radius_batch *batch, int64_t *
 /* Appends a batch that holds all pairs, in order. */
 nf_status nf_join_append(nf_join *join, const nf_radius_batch *batch);
 
-/* Counts per query instead of pairs. mapped: one per row of the query file, 0 for rows that are not among the queries. */
+/* Counts per query instead of pairs. mapped: one per row of the query file, 0 for rows that are not among the
+   queries. */
 nf_status nf_join_write_counts(nf_join *join, bool mapped, nf_radius_stats *stats);
 
 /* All pairs. */

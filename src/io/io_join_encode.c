@@ -164,7 +164,8 @@ static void take_place(nf_join_array *array, const nf_npz_member *member)
 static void plan_npz(nf_join *join)
 {
     const uint64_t index_max = join->limits.index_max;
-    const bool     wide = join->queries.file_rows > index_max || join->data.file_rows > index_max || join->pairs > index_max;
+    const uint64_t rows = join->queries.file_rows, columns = join->data.file_rows;
+    const bool     wide = rows > index_max || columns > index_max || join->pairs > index_max;
     const uint32_t index_bytes = wide ? 8 : 4;
     const char    *index_descr = nf_npy_descr(wide ? NF_DTYPE_I64 : NF_DTYPE_I32);
 

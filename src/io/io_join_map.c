@@ -46,13 +46,13 @@ static nf_status fill_map(nf_context *ctx, const char *side, nf_id_map *map)
     const int64_t lowest = nf_id_of(map, 0);
     const int64_t highest = nf_id_of(map, map->count - 1);
     if (lowest < 0 || highest == INT64_MAX) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s ids go from %" PRId64 " to %" PRId64 ", allowed are 0 to 2^63 - 2", side,
-                       lowest, highest);
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s ids go from %" PRId64 " to %" PRId64 ", allowed are 0 to 2^63 - 2",
+                       side, lowest, highest);
     }
     if (map->file_rows == 0) map->file_rows = (uint64_t)highest + 1;
     if ((uint64_t)highest >= map->file_rows) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s id %" PRId64 " is beyond the %" PRIu64 " rows of the file", side, highest,
-                       map->file_rows);
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s id %" PRId64 " is beyond the %" PRIu64 " rows of the file", side,
+                       highest, map->file_rows);
     }
     return NF_OK;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of a join's file that do not follow the order of the pairs: indptr, format, shape, headers, zip directory. */
+/* The parts of a join's file that do not follow the order of the pairs: indptr, format, shape, headers, zip
+   directory. */
 #include <string.h>
 
 #include "core/core_error.h"

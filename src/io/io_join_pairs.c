@@ -3,10 +3,10 @@
  * From a stream of batches to a file in query order.
  *
  * Where the first batch has all queries, the file is written from it. Otherwise the result is larger than memory: the
- * stream is closed, a first pass learns how long each query's row is (the number of pairs; for text, of bytes), sums over
- * them give each row its place, and a second pass puts the batches' rows there. Both ways give the same bytes. What the
- * writer needs beside the batches: one buffer per thread, taken before the stream plans its memory, and for the second
- * way 8 bytes per query.
+ * stream is closed, a first pass learns how long each query's row is (the number of pairs; for text, of bytes), sums
+ * over them give each row its place, and a second pass puts the batches' rows there. Both ways give the same bytes.
+ * What the writer needs beside the batches: one buffer per thread, taken before the stream plans its memory, and for
+ * the second way 8 bytes per query.
  */
 #include <inttypes.h>
 

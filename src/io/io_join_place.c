@@ -107,7 +107,8 @@ static nf_status piece_put_row(piece *at, const nf_radius_batch *batch, uint64_t
 }
 
 /* Where a row begins and ends in an array, by the offsets. */
-static nf_status row_place(const batch_job *job, const nf_join_array *array, uint64_t row, uint64_t *begin, uint64_t *end)
+static nf_status row_place(const batch_job *job, const nf_join_array *array, uint64_t row, uint64_t *begin,
+                           uint64_t *end)
 {
     const int32_t query = job->batch->query_ids[row];
 
@@ -226,5 +227,6 @@ nf_status nf_join_append(nf_join *join, const nf_radius_batch *batch)
     const uint64_t  room = NF_IO_BUFFER_BYTES / join->arrays[0].pair_bytes;
 
     NF_TRY(nf_output_append(&join->out, join->header, join->header_bytes));
-    return nf_ordered_append(&join->out, append_task, &job, (batch->pairs + room - 1) / room, join->buffers, batch->pairs);
+    const uint64_t tasks = (batch->pairs + room - 1) / room;
+    return nf_ordered_append(&join->out, append_task, &job, tasks, join->buffers, batch->pairs);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding in parallel, appending in order: each worker encodes a task into its own buffer, waits until all tasks before
- * have been appended, and appends. The pool hands tasks out in ascending order, so the task whose turn it is always has
- * a worker, and nobody waits for one that has not begun. After a failure nobody waits at all.
+ * Encoding in parallel, appending in order: each worker encodes a task into its own buffer, waits until all tasks
+ * before have been appended, and appends. The pool hands tasks out in ascending order, so the task whose turn it is
+ * always has a worker, and nobody waits for one that has not begun. After a failure nobody waits at all.
  */
 #include "io_ordered.h"
 
@@ -65,9 +65,10 @@ static nf_status ordered_task(void *arg, uint64_t task, uint32_t worker)
 nf_status nf_ordered_append(nf_output *out, nf_encode_fn encode, const void *arg, uint64_t task_count, char *buffers,
                             uint64_t units)
 {
-    ordered run = {.out = out, .encode = encode, .arg = arg, .buffers = buffers, .task_count = task_count, .units = units};
+    ordered run = {.out = out, .encode = encode, .arg = arg, .buffers = buffers, .task_count = task_count};
 
     if (task_count == 0) return NF_OK;
+    run.units = units;
     pthread_mutex_init(&run.lock, NULL);
     pthread_cond_init(&run.moved, NULL);
     const nf_status status = nf_pool_run(out->ctx, ordered_task, &run, task_count);

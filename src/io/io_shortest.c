@@ -3,17 +3,17 @@
  * Shortest decimals, by exact integer arithmetic.
  *
  * A value m * 2^e is what a reader makes of every decimal between the midpoints to its neighbours: the interval from
- * (4m - 2) * 2^(e-2) to (4m + 2) * 2^(e-2), or from 4m - 1 where m is the smallest of its binade and the neighbour below
- * is only half as far. The ends belong to it when m is even.
+ * (4m - 2) * 2^(e-2) to (4m + 2) * 2^(e-2), or from 4m - 1 where m is the smallest of its binade and the neighbour
+ * below is only half as far. The ends belong to it when m is even.
  *
- * All is scaled by 10^s so that the value has at least 17 digits before the point (9 for binary32). The interval is then
- * wider than 1, for an ulp is at least 2^-53 (2^-24) of the value, and 2^-53 * 10^16 > 1 (2^-24 * 10^8 > 1); so it holds an
- * integer. From there on 64-bit integers suffice: while a multiple of ten times the power lies in the interval, drop a
- * digit; then take the multiple nearest to the value.
+ * All is scaled by 10^s so that the value has at least 17 digits before the point (9 for binary32). The interval is
+ * then wider than 1, for an ulp is at least 2^-53 (2^-24) of the value, and 2^-53 * 10^16 > 1 (2^-24 * 10^8 > 1); so
+ * it holds an integer. From there on 64-bit integers suffice: while a multiple of ten times the power lies in the
+ * interval, drop a digit; then take the multiple nearest to the value.
  *
- * Only the scaling needs more bits. Up to s = 21 and e = 0 the product fits into 128 bits, which covers all values from
- * about 1e-5 to 2^53. Beyond that a small long-integer division does the same, about 20 times slower. Neither rounds, so
- * both are right by construction; an estimate of s that is too large by one only costs one more step.
+ * Only the scaling needs more bits. Up to s = 21 and e = 0 the product fits into 128 bits, which covers all values
+ * from about 1e-5 to 2^53. Beyond that a small long-integer division does the same, about 20 times slower. Neither
+ * rounds, so both are right by construction; an estimate of s that is too large by one only costs one more step.
  */
 #include "io_shortest.h"
 
@@ -65,9 +65,9 @@ static nf_decimal shortest_of(const scaled *value, int32_t exponent)
 static uint128 power_of_ten(int32_t exponent)
 {
     static const uint64_t powers[20] = {
-        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, 10000000000u, 100000000000u,
-        1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u, 10000000000000000u, 100000000000000000u,
-        1000000000000000000u, 10000000000000000000u,
+        1u, 10u, 100u, 1000u, 10000u, 100000u, 1000000u, 10000000u, 100000000u, 1000000000u, 10000000000u,
+        100000000000u, 1000000000000u, 10000000000000u, 100000000000000u, 1000000000000000u,
+        10000000000000000u, 100000000000000000u, 1000000000000000000u, 10000000000000000000u,
     };
     return exponent < 20 ? powers[exponent] : (uint128)powers[19] * powers[exponent - 19];
 }
@@ -150,8 +150,8 @@ static void long_subtract(long_int *a, const long_int *b, uint64_t factor, int32
     }
 }
 
-/* Returns floor(number / by), which fits into 64 bits, and leaves the remainder in *number. The top bit of by's top limb
- * is set, so each digit's estimate from the top limbs is too small by at most a few. */
+/* Returns floor(number / by), which fits into 64 bits, and leaves the remainder in *number. The top bit of by's top
+   limb * is set, so each digit's estimate from the top limbs is too small by at most a few. */
 static uint64_t long_divide(long_int *number, const long_int *by)
 {
     const int32_t top = by->count - 1;

@@ -11,8 +11,8 @@ typedef struct nf_decimal {
     int32_t  exponent;
 } nf_decimal;
 
-/* Among the decimals that a correctly rounding reader (ties to even) turns into value, those with the fewest digits, and
- * of these the nearest to value. value: finite and above 0. */
+/* Among the decimals that a correctly rounding reader (ties to even) turns into value, those with the fewest digits,
+   and * of these the nearest to value. value: finite and above 0. */
 nf_decimal nf_shortest_f64(double value);
 nf_decimal nf_shortest_f32(float value);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers as text. Digits come in pairs from a table of "00" to "99", which halves the divisions; the decimals come from
- * io_shortest.c. A number is written plainly ("0.00012") from 1e-5 to below 1e16, and with an exponent ("1.2e-7") beyond.
+ * Numbers as text. Digits come in pairs from a table of "00" to "99", which halves the divisions; the decimals come
+ * from io_shortest.c. A number is written plainly ("0.00012") from 1e-5 to below 1e16, and with an exponent
+ * ("1.2e-7") beyond.
  */
 #include "io_text.h"
 
@@ -15,9 +16,9 @@
 #define PLAIN_EXPONENT_MIN (-5)
 #define PLAIN_EXPONENT_MAX 15
 
-static const char digit_pairs[] = "00010203040506070809101112131415161718192021222324252627282930313233343536373839404142434445464748"
-                                  "4950515253545556575859606162636465666768697071727374757677787980818283848586878889909192939495969798"
-                                  "99";
+static const char digit_pairs[] =
+    "0001020304050607080910111213141516171819202122232425262728293031323334353637383940414243444546474849"
+    "5051525354555657585960616263646566676869707172737475767778798081828384858687888990919293949596979899";
 
 /* Writes the digits right aligned before end; returns where they begin. */
 static char *digits_before(char *end, uint64_t value)
@@ -104,8 +105,8 @@ static char *put_decimal(char *out, nf_decimal decimal)
     return put_scientific(out, digits, count, exponent);
 }
 
-/* Sign, NaN, infinity and integers below 2^53, which are the same for both types. Returns NULL for the others; *magnitude
- * is then |value|. */
+/* Sign, NaN, infinity and integers below 2^53, which are the same for both types. Returns NULL for the others;
+   *magnitude * is then |value|. */
 static char *put_simple(char **out, double value, double *magnitude)
 {
     if (isnan(value)) return put(*out, "nan", 3);

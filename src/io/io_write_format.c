@@ -71,7 +71,8 @@ nf_status nf_write_format_choose(nf_context *ctx, const char *path, const nf_wri
     }
     list_formats(allowed, names);
     if (params->format != NULL) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: format '%s' cannot be written here; choose of: %s", path, name, names);
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: format '%s' cannot be written here; choose of: %s", path, name,
+                       names);
     }
     if (name[0] == '\0') {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: no suffix says the format; give one of: %s", path, names);

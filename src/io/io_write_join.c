@@ -95,7 +95,7 @@ nf_status nf_write_join(nf_context *ctx, const nf_radius_index *index, const nf_
                         nf_radius_stats *stats, double *write_seconds)
 {
     radius_call    call = {ctx, index, queries, params, NULL};
-    nf_join_source source = {call_counts, call_open, call_next, call_stats, call_close, &call, 0, 0, 0, queries == NULL};
+    nf_join_source source = {call_counts, call_open, call_next, call_stats, call_close, .self = &call};
     const nf_join_limits limits = {NF_ZIP64_LIMIT, INT32_MAX};
 
     if (ctx == NULL) return NF_ERR_ARGUMENT;
@@ -106,5 +106,6 @@ nf_status nf_write_join(nf_context *ctx, const nf_radius_index *index, const nf_
     nf_radius_index_describe(index, &source.rows, NULL, NULL);
     source.queries = queries != NULL ? queries->rows : source.rows;
     source.distances_as = params->distances;
+    source.self_join = queries == NULL;
     return nf_join_write(ctx, &source, path, write, &limits, stats, write_seconds);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a matrix. The values are seen as one long row-major sequence, which is cut into tasks that fit a buffer; tasks
- * are encoded in parallel and appended in order (io_ordered.c), so narrow and very wide rows cost the same.
+ * Writing a matrix. The values are seen as one long row-major sequence, which is cut into tasks that fit a buffer;
+ * tasks are encoded in parallel and appended in order (io_ordered.c), so narrow and very wide rows cost the same.
  *
  * No value is changed. Where a format has its own type, each value is converted and compared with the original; the
  * first that differs ends the work. Text has the shortest decimal that reads back as binary64 to the same value, also
@@ -28,7 +28,8 @@
     (NF_WRITE_NPY | NF_WRITE_TEXT | NF_WRITE_FVECS | NF_WRITE_BVECS | NF_WRITE_IVECS | NF_WRITE_FBIN |          \
      NF_WRITE_U8BIN | NF_WRITE_I8BIN | NF_WRITE_F16BIN | NF_WRITE_IBIN | NF_WRITE_RAW)
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "values of .fvecs and .fbin are little-endian, and written as they are");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "values of .fvecs and .fbin are little-endian, and written as they are");
 
 typedef struct matrix_job {
     const char      *path;
@@ -66,7 +67,8 @@ static nf_status check_matrix(nf_context *ctx, const nf_matrix *matrix)
         return nf_fail(ctx, NF_ERR_ARGUMENT, "matrix has %u dims, allowed are 1 to %u", matrix->dims, DIMS_MAX);
     }
     if (matrix->rows > INT32_MAX) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "matrix has %" PRIu64 " rows, at most %d are allowed", matrix->rows, INT32_MAX);
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "matrix has %" PRIu64 " rows, at most %d are allowed", matrix->rows,
+                       INT32_MAX);
     }
     if (matrix->place != NF_PLACE_HOST) return nf_fail(ctx, NF_ERR_ARGUMENT, "matrix is not in host memory");
     if (matrix->data == NULL && matrix->rows > 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "matrix has rows but no data");
@@ -153,8 +155,9 @@ static nf_status refuse_value(const matrix_job *job, const nf_matrix *part, cons
 {
     char text[NF_TEXT_NUMBER_MAX + 1];
     *put_value(text, part, values, index) = '\0';
-    return nf_error_set(error, NF_ERR_VALUE, "%s: row %" PRIu64 ", column %u (both from 0) is %s, which %s cannot hold exactly",
-                        job->path, row, column + index, text, nf_dtype_name(job->to));
+    return nf_error_set(error, NF_ERR_VALUE,
+                        "%s: row %" PRIu64 ", column %u (both from 0) is %s, which %s cannot hold exactly", job->path, row,
+                        column + index, text, nf_dtype_name(job->to));
 }
 
 /* Converts up to BLOCK values of a row. */
@@ -289,7 +292,9 @@ nf_status nf_write_matrix(nf_context *ctx, const nf_matrix *matrix, const char *
 
     if (ctx == NULL) return NF_ERR_ARGUMENT;
     nf_context_begin(ctx);
-    if (matrix == NULL || path == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "nf_write_matrix needs a matrix and a path");
+    if (matrix == NULL || path == NULL) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "nf_write_matrix needs a matrix and a path");
+    }
     NF_TRY(check_matrix(ctx, matrix));
     NF_TRY(nf_write_params_take(ctx, params, &use));
     NF_TRY(nf_write_format_choose(ctx, path, &use, MATRIX_FORMATS, &format));

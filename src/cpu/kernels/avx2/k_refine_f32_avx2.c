@@ -8,8 +8,6 @@
  *
  * The loops over queries have constant bounds and are unrolled, so that accumulators stay in registers.
  */
-#include <string.h>
-
 #include "cpu/kernels/avx2/k_avx2.h"
 
 #define PRODUCT_QUERIES 6
@@ -29,7 +27,7 @@ static inline uint32_t product_bits(__m256 low, __m256 high, float x_limit, cons
 }
 
 /* Whether every pair of the block is certainly out at a stop. */
-static inline int product_all_out(const nf_tile *tile, const uint8_t *query, uint32_t block, uint32_t stop,
+static inline __attribute__((always_inline)) int product_all_out(const nf_tile *tile, const uint8_t *query, uint32_t block, uint32_t stop,
                                   __m256 sum[][2], const int queries)
 {
     const float *x_out = tile->x_out + stop * NF_TILE;
