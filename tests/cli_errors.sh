@@ -137,7 +137,7 @@ interrupted() {
     env --default-signal="$signal" "$NEARFIELD" join long.npy --radius 0.1 --candidates none --refine fp64 \
         --isa scalar --threads 1 --progress always -o kept.npz 2>err &
     process=$!
-    until grep -q refine err || [ $tries = 200 ]; do
+    until grep -q refine err || [ $tries = 1200 ]; do
         sleep 0.05
         tries=$((tries + 1))
     done

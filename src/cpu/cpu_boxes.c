@@ -36,6 +36,7 @@ static void box_group(nf_points *points, uint32_t group, double *values)
     const uint32_t dims = points->dims, begin = points->group_start[group], end = points->group_start[group + 1];
     float         *low = points->level[0].box + (size_t)group * 2 * dims, *high = low + dims;
     double        *mean = values + dims;
+    const double   share = 1.0 / (end - begin);
 
     for (uint32_t k = 0; k < dims; k++) mean[k] = 0.0;
     for (uint32_t position = begin; position < end; position++) {
@@ -45,7 +46,7 @@ static void box_group(nf_points *points, uint32_t group, double *values)
             const float    down = round_down(value), up = round_up(value);
             low[k] = position == begin || down < low[k] ? down : low[k];
             high[k] = position == begin || up > high[k] ? up : high[k];
-            mean[k] += value / (end - begin);
+            mean[k] += value * share;
         }
     }
 }
@@ -86,8 +87,8 @@ static nf_status boxes_task(void *arg, uint64_t task, uint32_t worker)
 
 static void unite(float *to, const float *from, uint32_t dims)
 {
-    for (uint32_t k = 0; k < dims; k++) to[k] = fminf(to[k], from[k]);
-    for (uint32_t k = dims; k < 2 * dims; k++) to[k] = fmaxf(to[k], from[k]);
+    for (uint32_t k = 0; k < dims; k++) to[k] = from[k] < to[k] ? from[k] : to[k];
+    for (uint32_t k = dims; k < 2 * dims; k++) to[k] = from[k] > to[k] ? from[k] : to[k];
 }
 
 static nf_status build_level(nf_context *ctx, nf_points *points, uint32_t level)

@@ -41,7 +41,7 @@ static nf_status rank_rows(nf_context *ctx, const nf_search *search, nf_batch ba
     rows->count = nf_cpu_batch_rows(search, batch);
     rows->rank = nf_alloc(ctx, rows->count, sizeof *rows->rank);
     uint32_t *sorted = nf_alloc(ctx, rows->count, sizeof *sorted);
-    nf_status status = nf_row_sorter_open(ctx, &sorter, (uint32_t)queries->rows_count);
+    nf_status status = nf_row_sorter_open(ctx, search->kernels, &sorter, (uint32_t)queries->rows_count);
     if (rows->rank == NULL || sorted == NULL) status = nf_alloc_status(ctx);
     if (status >= 0) {
         memcpy(sorted, queries->ids + rows->first, rows->count * sizeof *sorted);
@@ -56,80 +56,62 @@ static nf_status rank_rows(nf_context *ctx, const nf_search *search, nf_batch ba
     return status;
 }
 
+nf_status nf_cpu_compress(nf_context *ctx, nf_search *search, nf_batch batch, int32_t *query_ids, int64_t *indptr)
+{
+    const int64_t   self = nf_cpu_self_pairs(&search->spec) ? 1 : 0;
+    batch_rows      rows;
+    const nf_status status = rank_rows(ctx, search, batch, &rows, query_ids);
+    if (status >= 0) {
+        indptr[0] = 0;
+        for (uint64_t i = 0; i < rows.count; i++) indptr[rows.rank[i] + 1] = (int64_t)search->lengths[i] + self;
+        for (uint64_t i = 0; i < rows.count; i++) indptr[i + 1] += indptr[i];
+    }
+    nf_free(rows.rank);
+    return status;
+}
+
 /* ---- walking kept pairs ---- */
 
 typedef struct pairs_run {
     nf_context      *ctx;
     const nf_search *search;
-    batch_rows       rows;
+    uint32_t         first;    /* position of the batch's first row */
     nf_pair_block  **blocks;
-    int64_t         *lengths;  /* compress: by rank */
-    int64_t         *cursors;  /* deliver: by rank */
+    int64_t         *cursors;  /* where each row goes on, by position in the batch */
     uint32_t        *indices;
 } pairs_run;
 
-/* Whether a data position is a row of the batch too, so that its pairs count for both. */
-static inline bool in_batch(const pairs_run *run, uint32_t position)
+/* Takes count places of the row at a position. */
+static inline uint32_t *take(const pairs_run *run, uint32_t position, uint32_t count)
 {
-    return position - run->rows.first < run->rows.count;
+    return run->indices + __atomic_fetch_add(&run->cursors[position - run->first], (int64_t)count, __ATOMIC_RELAXED);
 }
 
-static inline int64_t advance(int64_t *counter, int64_t by)
-{
-    return __atomic_fetch_add(counter, by, __ATOMIC_RELAXED);
-}
-
-/* Which rows a pair of a half join belongs to: the row of the lower id, when that row is in the batch. */
-static inline bool half_row(const pairs_run *run, uint32_t query, uint32_t point, uint32_t *row, uint32_t *id)
+/* Pairs that stand for both directions, or in a half join for that from the lower id. */
+static void place_pending(const pairs_run *run, uint32_t query, const uint32_t *points, uint32_t count)
 {
     const uint32_t *ids = run->search->data->ids;
-    if (ids[query] < ids[point]) {
-        *row = query;
-        *id = ids[point];
-        return true;
-    }
-    *row = point;
-    *id = ids[query];
-    return in_batch(run, point);
-}
-
-static void count_run(const pairs_run *run, uint32_t query, const uint32_t *points, uint32_t count)
-{
-    const batch_rows *rows = &run->rows;
-    if (run->search->spec.half) {
-        uint32_t row, id;
+    const uint32_t  query_id = ids[query];
+    if (!run->search->spec.half) {
+        uint32_t *own = take(run, query, count);
         for (uint32_t i = 0; i < count; i++) {
-            if (half_row(run, query, points[i], &row, &id)) advance(&run->lengths[rows->rank[row - rows->first]], 1);
+            own[i] = ids[points[i]];
+            *take(run, points[i], 1) = query_id;
         }
         return;
     }
-    advance(&run->lengths[rows->rank[query - rows->first]], count);
-    if (!run->search->spec.self_join) return;
     for (uint32_t i = 0; i < count; i++) {
-        if (in_batch(run, points[i])) advance(&run->lengths[rows->rank[points[i] - rows->first]], 1);
+        const uint32_t point_id = ids[points[i]];
+        const bool     own = query_id < point_id;
+        *take(run, own ? query : points[i], 1) = own ? point_id : query_id;
     }
 }
 
-static void place_run(const pairs_run *run, uint32_t query, const uint32_t *points, uint32_t count)
+static void place_plain(const pairs_run *run, uint32_t row, const uint32_t *points, uint32_t count)
 {
-    const batch_rows *rows = &run->rows;
-    const uint32_t   *ids = run->search->data->ids;
-    if (run->search->spec.half) {
-        uint32_t row, id;
-        for (uint32_t i = 0; i < count; i++) {
-            if (!half_row(run, query, points[i], &row, &id)) continue;
-            run->indices[advance(&run->cursors[rows->rank[row - rows->first]], 1)] = id;
-        }
-        return;
-    }
-    uint32_t *own = run->indices + advance(&run->cursors[rows->rank[query - rows->first]], count);
+    const uint32_t *ids = run->search->data->ids;
+    uint32_t       *own = take(run, row, count);
     for (uint32_t i = 0; i < count; i++) own[i] = ids[points[i]];
-    if (!run->search->spec.self_join) return;
-    const uint32_t query_id = ids[query];
-    for (uint32_t i = 0; i < count; i++) {
-        if (!in_batch(run, points[i])) continue;
-        run->indices[advance(&run->cursors[rows->rank[points[i] - rows->first]], 1)] = query_id;
-    }
 }
 
 static nf_status block_task(void *arg, uint64_t task, uint32_t worker)
@@ -137,12 +119,14 @@ static nf_status block_task(void *arg, uint64_t task, uint32_t worker)
     (void)worker;
     const pairs_run     *run = arg;
     const nf_pair_block *block = run->blocks[task];
-    for (uint32_t at = 0; at < block->used; at += 2 + block->words[at + 1]) {
-        if (run->indices != NULL) {
-            place_run(run, block->words[at], block->words + at + 2, block->words[at + 1]);
+    for (uint32_t at = 0; at < block->used;) {
+        const uint32_t *words = block->words + at, count = words[1] & ~NF_RUN_PENDING;
+        if ((words[1] & NF_RUN_PENDING) != 0) {
+            place_pending(run, words[0], words + 2, count);
         } else {
-            count_run(run, block->words[at], block->words + at + 2, block->words[at + 1]);
+            place_plain(run, words[0], words + 2, count);
         }
+        at += 2 + count;
     }
     return NF_OK;
 }
@@ -156,17 +140,21 @@ static nf_status walk_blocks(pairs_run *run)
     return status;
 }
 
-nf_status nf_cpu_compress(nf_context *ctx, nf_search *search, nf_batch batch, int32_t *query_ids, int64_t *indptr)
+/* Writes every kept pair into its rows, and the pairs (i, i) where they are asked for. */
+static nf_status place_pairs(nf_context *ctx, const nf_search *search, const batch_rows *rows, const int64_t *indptr,
+                             uint32_t *indices)
 {
-    pairs_run run = {.ctx = ctx, .search = search, .lengths = indptr + 1};
-    nf_status status = rank_rows(ctx, search, batch, &run.rows, query_ids);
-    if (status >= 0) {
-        memset(indptr, 0, (run.rows.count + 1) * sizeof *indptr);
-        status = walk_blocks(&run);
+    const bool self = nf_cpu_self_pairs(&search->spec);
+    pairs_run  run = {.ctx = ctx, .search = search, .first = rows->first, .indices = indices};
+
+    run.cursors = nf_alloc(ctx, rows->count, sizeof *run.cursors);
+    if (run.cursors == NULL) return nf_alloc_status(ctx);
+    for (uint64_t i = 0; i < rows->count; i++) {
+        run.cursors[i] = indptr[rows->rank[i]];
+        if (self) indices[run.cursors[i]++] = search->data->ids[rows->first + i];
     }
-    const int64_t self = nf_cpu_self_pairs(&search->spec) ? 1 : 0;
-    for (uint64_t i = 0; status >= 0 && i < run.rows.count; i++) indptr[i + 1] += indptr[i] + self;
-    nf_free(run.rows.rank);
+    const nf_status status = walk_blocks(&run);
+    nf_free(run.cursors);
     return status;
 }
 
@@ -191,7 +179,7 @@ typedef struct rows_run {
     rows_worker     *workers;
 } rows_run;
 
-/* Sums for neighbours of different stores, one pair at a time; and roots. */
+/* Neighbours of any stores, one pair at a time. */
 static void general_distances(const rows_run *run, rows_worker *worker, uint32_t position, const uint32_t *at,
                               uint32_t count, double *out)
 {
@@ -199,22 +187,30 @@ static void general_distances(const rows_run *run, rows_worker *worker, uint32_t
     nf_cpu_row_f64(run->search->queries, position, worker->x);
     for (uint32_t i = 0; i < count; i++) {
         nf_cpu_row_f64(data, at[i], worker->y);
-        out[i] = nf_exact_distance(worker->x, worker->y, data->dims);
+        out[i] = fmin(nf_exact_distance(worker->x, worker->y, data->dims), run->search->spec.radius);
     }
 }
 
+/* Neighbours of the same store: sums and roots by kernels. Only sums of binary64 rows can over- or underflow; those are
+ * taken one pair at a time. */
 static void same_store_distances(const rows_run *run, rows_worker *worker, uint32_t position, const uint32_t *at,
                                  uint32_t count, double *out)
 {
-    const nf_points *data = run->search->data, *queries = run->search->queries;
-    run->search->kernels->sums(data->store, (const char *)queries->rows + position * queries->row_bytes, data->rows,
-                               data->row_bytes, data->dims, at, count, out);
+    const nf_points  *data = run->search->data, *queries = run->search->queries;
+    const nf_kernels *kernels = run->search->kernels;
+    const double      radius = run->search->spec.radius;
+
+    kernels->sums(data->store, (const char *)queries->rows + position * queries->row_bytes, data->rows, data->row_bytes,
+                  data->dims, at, count, out);
+    if (data->store != NF_STORE_F64) {
+        kernels->roots(out, count, radius);
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
-        /* Only binary64 rows can over- or underflow. */
-        if (data->store == NF_STORE_F64 && !(out[i] >= NF_SUM_SMALL && out[i] <= NF_SUM_LARGE)) {
-            general_distances(run, worker, position, at + i, 1, out + i);
+        if (out[i] >= NF_SUM_SMALL && out[i] <= NF_SUM_LARGE) {
+            kernels->roots(out + i, 1, radius);
         } else {
-            out[i] = sqrt(out[i]);
+            general_distances(run, worker, position, at + i, 1, out + i);
         }
     }
 }
@@ -223,7 +219,6 @@ static void row_distances(const rows_run *run, rows_worker *worker, uint32_t pos
                           double *out)
 {
     const nf_points *data = run->search->data, *queries = run->search->queries;
-    const double     radius = run->search->spec.radius;
     const bool       same = data->store == queries->store && data->bias == queries->bias;
     uint32_t         at[SUMS_AT_ONCE];
 
@@ -231,9 +226,6 @@ static void row_distances(const rows_run *run, rows_worker *worker, uint32_t pos
         const uint32_t now = count - done < SUMS_AT_ONCE ? (uint32_t)(count - done) : SUMS_AT_ONCE;
         for (uint32_t i = 0; i < now; i++) at[i] = data->positions[ids[done + i]];
         (same ? same_store_distances : general_distances)(run, worker, position, at, now, out + done);
-        for (uint32_t i = 0; i < now; i++) {
-            if (out[done + i] > radius) out[done + i] = radius; /* never above the radius */
-        }
     }
 }
 
@@ -291,7 +283,7 @@ static nf_status rows_task(void *arg, uint64_t task, uint32_t worker)
 
 static nf_status open_rows_worker(const rows_run *run, rows_worker *worker)
 {
-    NF_TRY(nf_row_sorter_open(run->ctx, &worker->sorter, (uint32_t)run->search->data->rows_count));
+    NF_TRY(nf_row_sorter_open(run->ctx, run->search->kernels, &worker->sorter, (uint32_t)run->search->data->rows_count));
     worker->x = nf_alloc(run->ctx, run->search->data->dims, sizeof(double));
     worker->y = nf_alloc(run->ctx, run->search->data->dims, sizeof(double));
     return worker->x != NULL && worker->y != NULL ? NF_OK : nf_alloc_status(run->ctx);
@@ -314,24 +306,6 @@ static nf_status finish_rows(rows_run *run)
         nf_free(run->workers[w].distances);
     }
     nf_free(run->workers);
-    return status;
-}
-
-/* Writes every kept pair into its rows, and the pairs (i, i) where they are asked for. */
-static nf_status place_pairs(nf_context *ctx, const nf_search *search, const batch_rows *rows, const int64_t *indptr,
-                             uint32_t *indices)
-{
-    pairs_run run = {.ctx = ctx, .search = search, .rows = *rows, .indices = indices};
-    run.cursors = nf_alloc(ctx, rows->count, sizeof *run.cursors);
-    if (run.cursors == NULL) return nf_alloc_status(ctx);
-    memcpy(run.cursors, indptr, rows->count * sizeof *run.cursors);
-    if (nf_cpu_self_pairs(&search->spec)) {
-        for (uint64_t i = 0; i < rows->count; i++) {
-            indices[run.cursors[rows->rank[i]]++] = search->data->ids[rows->first + i];
-        }
-    }
-    const nf_status status = walk_blocks(&run);
-    nf_free(run.cursors);
     return status;
 }
 

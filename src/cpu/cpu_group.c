@@ -83,8 +83,9 @@ static uint32_t widest_key(const group_build *build, node at)
     for (uint32_t k = 0; k < build->keys; k++) low[k] = high[k] = build->records[at.begin].key[k];
     for (uint64_t i = at.begin; i < at.end; i += stride) {
         for (uint32_t k = 0; k < build->keys; k++) {
-            low[k] = fminf(low[k], build->records[i].key[k]);
-            high[k] = fmaxf(high[k], build->records[i].key[k]);
+            const float value = build->records[i].key[k];
+            low[k] = value < low[k] ? value : low[k];
+            high[k] = value > high[k] ? value : high[k];
         }
     }
     uint32_t widest = 0;

@@ -95,7 +95,7 @@ static nf_status morton_order(nf_context *ctx, const nf_points *points, group_ke
 /* Rearranges ids and group starts from kd-tree order to the order of keys. */
 static nf_status apply_order(nf_context *ctx, nf_points *points, const group_key *keys)
 {
-    uint32_t *ids = nf_alloc_in(ctx, points->memory, points->rows_count, sizeof *ids);
+    uint32_t *ids = nf_alloc_zero_in(ctx, points->memory, points->rows_count + NF_TILE, sizeof *ids);
     uint32_t *start = nf_alloc_in(ctx, points->memory, (uint64_t)points->group_count + 1, sizeof *start);
     if (ids == NULL || start == NULL) {
         nf_free(ids);

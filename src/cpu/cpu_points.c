@@ -73,7 +73,8 @@ static nf_status dims_task(void *arg, uint64_t task, uint32_t worker)
             for (uint32_t k = 0; k < dims; k++) {
                 sums[k] += row_values[k];
                 square += row_values[k] * row_values[k];
-                sums[dims] = fmax(sums[dims], fabs(row_values[k]));
+                const double magnitude = fabs(row_values[k]);
+                if (magnitude > sums[dims]) sums[dims] = magnitude;
             }
             sums[dims + 1] = fmax(sums[dims + 1], square);
         } else {

@@ -42,7 +42,7 @@ struct nf_points {
     uint32_t *dim_order;      /* dim_order[k] = column of the k-th largest variance */
     uint32_t *dim_place;      /* its inverse */
 
-    uint32_t *ids;            /* position -> id; between group() and order() in kd-tree order */
+    uint32_t *ids;            /* position -> id, and NF_TILE zeros; between group() and order() in kd-tree order */
     uint32_t *positions;      /* id -> position */
     uint32_t  group_count;
     uint32_t *group_start;    /* group_count + 1 positions */

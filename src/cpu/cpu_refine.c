@@ -20,9 +20,11 @@
 #define MOST_BUNDLE 4u              /* query groups in a task */
 #define BUNDLE_BYTES (2ull << 20)   /* panels of a bundle should stay in the second-level cache */
 #define KEPT_TILES 128u             /* result masks kept before they are written out as positions */
+#define DENSE_PAIRS 128u            /* from that many pairs on a tile is written out in both directions at once */
 
 typedef struct kept_tile {
     uint32_t group;
+    uint32_t pending; /* NF_RUN_PENDING: its pairs stand for both directions; else 0 */
     uint64_t masks[NF_TILE];
 } kept_tile;
 
@@ -113,42 +115,134 @@ static void count_tile(const refine_run *run, uint32_t query_group, uint32_t poi
 
 /* ---- keeping pairs ---- */
 
-/* Writes the kept masks of one row of the slot as a run of positions. False on overflow. */
-static bool write_row(const refine_run *run, const slot *from, uint32_t row, uint32_t worker)
+/* Counts neighbours of the row at a position. */
+static void add_length(const refine_run *run, uint32_t position, uint32_t count)
+{
+    const uint32_t first = run->search->queries->group_start[run->batch.begin];
+    __atomic_fetch_add(&run->search->lengths[position - first], count, __ATOMIC_RELAXED);
+}
+
+/* Counts a run that stands for both directions, or in a half join for that from the lower id. */
+static void add_pending_lengths(const refine_run *run, uint32_t query, const uint32_t *points, uint32_t count)
+{
+    const uint32_t *ids = run->search->data->ids;
+    uint32_t        own = count;
+    for (uint32_t i = 0; i < count; i++) {
+        const bool other = !run->search->spec.half || ids[query] > ids[points[i]];
+        if (other) add_length(run, points[i], 1);
+        if (other && run->search->spec.half) own--;
+    }
+    if (own > 0) add_length(run, query, own);
+}
+
+/* Writes the kept masks of one row of the slot, of tiles that are pending or that are not, as a run of positions. False on
+ * overflow. */
+static bool write_row(const refine_run *run, const slot *from, uint32_t row, uint32_t pending, uint32_t worker)
 {
     const nf_search *search = run->search;
     uint32_t         total = 0;
-    for (uint32_t i = 0; i < from->kept_count; i++) total += (uint32_t)__builtin_popcountll(from->kept[i].masks[row]);
+    for (uint32_t i = 0; i < from->kept_count; i++) {
+        const kept_tile *tile = &from->kept[i];
+        if (tile->pending == pending) total += (uint32_t)__builtin_popcountll(tile->masks[row]);
+    }
     if (total == 0) return true;
 
     uint32_t *words = nf_pairs_reserve(&run->search->pairs, worker, 2 + total + NF_TILE + 8);
     if (words == NULL) return false;
     words[0] = search->queries->group_start[from->panel.group] + row;
-    words[1] = total;
+    words[1] = total | pending;
     uint32_t *out = words + 2;
     for (uint32_t i = 0; i < from->kept_count; i++) {
-        const uint64_t mask = from->kept[i].masks[row];
-        if (mask == 0) continue;
-        out += search->kernels->mask_positions(mask, search->data->group_start[from->kept[i].group], out);
+        const kept_tile *tile = &from->kept[i];
+        if (tile->pending != pending || tile->masks[row] == 0) continue;
+        out += search->kernels->mask_positions(tile->masks[row], search->data->group_start[tile->group], out);
     }
     nf_pairs_commit(&run->search->pairs, worker, 2 + total);
+    if (pending != 0) {
+        add_pending_lengths(run, words[0], words + 2, total);
+    } else {
+        add_length(run, words[0], total);
+    }
     return true;
 }
 
 static bool flush_slot(const refine_run *run, slot *from, uint32_t worker)
 {
-    for (uint32_t row = 0; from->kept_count > 0 && row < from->panel.count; row++) {
-        if (!write_row(run, from, row, worker)) return false;
+    bool any_pending = false, any_plain = false;
+    for (uint32_t i = 0; i < from->kept_count; i++) {
+        any_pending |= from->kept[i].pending != 0;
+        any_plain |= from->kept[i].pending == 0;
+    }
+    for (uint32_t row = 0; row < from->panel.count; row++) {
+        if (any_plain && !write_row(run, from, row, 0, worker)) return false;
+        if (any_pending && !write_row(run, from, row, NF_RUN_PENDING, worker)) return false;
     }
     from->kept_count = 0;
     return true;
 }
 
-static bool any_result(const uint64_t *masks)
+/* Writes the other direction of a tile: for each of its points, a run of the queries that found it. False on overflow. */
+static bool write_mirrored(const refine_run *run, uint32_t query_group, uint32_t point_group, uint64_t masks[NF_TILE],
+                           uint32_t pairs, uint32_t worker)
 {
-    uint64_t any = 0;
-    for (uint32_t q = 0; q < NF_TILE; q++) any |= masks[q];
-    return any != 0;
+    const nf_search *search = run->search;
+    const uint32_t   query_begin = search->queries->group_start[query_group];
+    const uint32_t   point_begin = search->data->group_start[point_group];
+    uint32_t *const  words = nf_pairs_reserve(&run->search->pairs, worker, pairs + 3 * NF_TILE + 8);
+    uint32_t        *out = words;
+
+    if (words == NULL) return false;
+    transpose_bits(masks);
+    for (uint32_t p = 0; p < NF_TILE; p++) {
+        if (masks[p] == 0) continue;
+        out[0] = point_begin + p;
+        out[1] = search->kernels->mask_positions(masks[p], query_begin, out + 2);
+        add_length(run, out[0], out[1]);
+        out += 2 + out[1];
+    }
+    nf_pairs_commit(&run->search->pairs, worker, (uint32_t)(out - words));
+    return true;
+}
+
+/* Leaves the pairs in masks for which the point's id is above the query's, and moves the others to below. */
+static void split_by_id(const nf_search *search, uint32_t query_group, uint32_t point_group, uint64_t masks[NF_TILE],
+                        uint64_t below[NF_TILE])
+{
+    const uint32_t *query_ids = search->queries->ids + search->queries->group_start[query_group];
+    const uint32_t *point_ids = search->data->ids + search->data->group_start[point_group];
+    for (uint32_t q = 0; q < NF_TILE; q++) {
+        const uint64_t above = masks[q] != 0 ? search->kernels->ids_above(point_ids, query_ids[q]) : 0;
+        below[q] = masks[q] & ~above;
+        masks[q] &= above;
+    }
+}
+
+/* Keeps the masks of a tile: in both directions at once where it holds many pairs of the batch, as they are otherwise. */
+static bool keep_tile(const refine_run *run, slot *from, uint32_t group, bool inside, uint32_t pairs, uint32_t worker)
+{
+    kept_tile *tile = &from->kept[from->kept_count];
+    uint64_t   other[NF_TILE];
+
+    tile->group = group;
+    tile->pending = inside && pairs < DENSE_PAIRS ? NF_RUN_PENDING : 0;
+    if (tile->pending == 0 && run->search->spec.half) {
+        split_by_id(run->search, from->panel.group, group, tile->masks, other);
+    } else if (tile->pending == 0 && inside) {
+        memcpy(other, tile->masks, sizeof other);
+    }
+    if (tile->pending == 0 && inside && !write_mirrored(run, from->panel.group, group, other, pairs, worker)) return false;
+    if (++from->kept_count < KEPT_TILES) return true;
+    return flush_slot(run, from, worker);
+}
+
+static uint32_t count_pairs(const uint64_t *masks, uint64_t queries)
+{
+    uint32_t pairs = 0;
+    for (; queries != 0; queries &= queries - 1) {
+        const uint64_t mask = masks[__builtin_ctzll(queries)];
+        if (mask != 0) pairs += (uint32_t)__builtin_popcountll(mask);
+    }
+    return pairs;
 }
 
 /* ---- walking the hits ---- */
@@ -180,14 +274,13 @@ static bool decide_slot(const refine_run *run, worker_state *state, slot *from, 
     state->compared += weight * nf_tile_decide(&state->tiler, &from->panel, &state->points, queries,
                                                search->spec.self_join && group == from->panel.group, masks);
     state->ties += weight * (state->tiler.ties - ties);
-    if (!any_result(masks)) return true;
+    const uint32_t pairs = count_pairs(masks, queries);
+    if (pairs == 0) return true;
     if (run->counts != NULL) {
         count_tile(run, from->panel.group, group, masks, inside);
         return true;
     }
-    from->kept[from->kept_count].group = group;
-    if (++from->kept_count < KEPT_TILES) return true;
-    return flush_slot(run, from, worker);
+    return keep_tile(run, from, group, inside, pairs, worker);
 }
 
 /* Returns false on overflow. */
@@ -208,7 +301,7 @@ static bool walk_bundle(const refine_run *run, worker_state *state, uint32_t slo
         }
     }
     for (uint32_t s = 0; s < slots; s++) {
-        if (!flush_slot(run, &state->slots[s], worker)) return false;
+        if (state->slots[s].kept_count > 0 && !flush_slot(run, &state->slots[s], worker)) return false;
     }
     return true;
 }
@@ -292,6 +385,15 @@ static void add_counters(refine_run *run)
     }
 }
 
+/* Room for the lengths of the batch's rows, all 0. */
+static nf_status begin_lengths(const refine_run *run)
+{
+    nf_search *search = run->search;
+    nf_free(search->lengths);
+    search->lengths = nf_alloc_zero(run->ctx, nf_cpu_batch_rows(search, run->batch), sizeof *search->lengths);
+    return search->lengths != NULL ? NF_OK : nf_alloc_status(run->ctx);
+}
+
 static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts, uint64_t limit_bytes,
                             bool *overflow)
 {
@@ -302,6 +404,7 @@ static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, 
 
     *overflow = false;
     nf_status status = open_workers(&run);
+    if (status >= 0 && counts == NULL) status = begin_lengths(&run);
     if (status >= 0 && counts == NULL) status = nf_pairs_begin(ctx, &search->pairs, run.worker_count, limit_bytes);
     if (status >= 0) status = nf_pool_run(ctx, bundle_task, &run, tasks);
     if (status >= 0 && counts == NULL && atomic_load(&search->pairs.overflow)) *overflow = true;

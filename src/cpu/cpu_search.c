@@ -60,6 +60,7 @@ void nf_cpu_search_close(nf_search *search)
 {
     if (search == NULL) return;
     nf_pairs_clear(&search->pairs);
+    nf_free(search->lengths);
     nf_free(search);
 }
 

@@ -40,6 +40,7 @@ struct nf_search {
     uint32_t          candidates;
     char              why[160];
     nf_store_pairs    pairs;       /* what refine keeps */
+    uint32_t         *lengths;     /* neighbours so far, by position in the batch; refine counts, compress reads */
     atomic_uint_fast64_t hits, compared, rechecked, ties;
     double            expected_hits; /* by a sample */
 };

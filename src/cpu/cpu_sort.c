@@ -1,24 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting the rows of a result. Rows are many and mostly short, so the method goes by length:
- *
- *  - a few ids: insertion;
- *  - ids below 2^20 and not too few: a bitmap with a summary of its words. Setting and reading a bit costs about 1 ns each
- *    while the bitmap (128 KiB at most) stays in the second-level cache, and the ids come out sorted;
- *  - otherwise: radix sort by bytes, least significant first, skipping bytes that all ids share.
+ * Sorting the rows of a result. Where a row holds a fair share of all ids, a bitmap sorts it: setting and reading a bit costs
+ * a few clocks while the bitmap (128 KiB at most) stays in the second-level cache, and a summary of its words spares reading
+ * those without bits. Other rows go to the sort kernel.
  */
 #include "cpu_sort.h"
 
 #include <string.h>
 
-#define INSERTION_MOST 16u
 #define BITMAP_LIMIT (1u << 20)
-#define SUMMARY_WORDS_PER_ID 4u /* a bitmap pays when its summary is not longer than that many words per id */
+#define IDS_PER_BITMAP_ENTRY 128u /* a bitmap pays from one id in that many on (measured) */
 
-nf_status nf_row_sorter_open(nf_context *ctx, nf_row_sorter *sorter, uint32_t id_limit)
+nf_status nf_row_sorter_open(nf_context *ctx, const nf_kernels *kernels, nf_row_sorter *sorter, uint32_t id_limit)
 {
     memset(sorter, 0, sizeof *sorter);
     sorter->ctx = ctx;
+    sorter->kernels = kernels;
     sorter->id_limit = id_limit;
     if (id_limit > BITMAP_LIMIT) return NF_OK;
     sorter->bits = nf_alloc_zero(ctx, id_limit / 64 + 1, sizeof(uint64_t));
@@ -33,16 +30,6 @@ void nf_row_sorter_close(nf_row_sorter *sorter)
     nf_free(sorter->spare);
     nf_free(sorter->keyed);
     memset(sorter, 0, sizeof *sorter);
-}
-
-static void insertion_sort(uint32_t *ids, uint64_t count)
-{
-    for (uint64_t i = 1; i < count; i++) {
-        const uint32_t id = ids[i];
-        uint64_t       at = i;
-        for (; at > 0 && ids[at - 1] > id; at--) ids[at] = ids[at - 1];
-        ids[at] = id;
-    }
 }
 
 static void bitmap_sort(nf_row_sorter *sorter, uint32_t *ids, uint64_t count)
@@ -76,39 +63,15 @@ static nf_status need_spare(nf_row_sorter *sorter, uint64_t count)
     return NF_OK;
 }
 
-static void radix_sort(uint32_t *ids, uint32_t *spare, uint64_t count)
-{
-    uint32_t *from = ids, *to = spare;
-    for (uint32_t shift = 0; shift < 32; shift += 8) {
-        uint64_t start[256] = {0};
-        for (uint64_t i = 0; i < count; i++) start[from[i] >> shift & 255]++;
-        if (start[from[0] >> shift & 255] == count) continue;
-        uint64_t sum = 0;
-        for (uint32_t b = 0; b < 256; b++) {
-            const uint64_t here = start[b];
-            start[b] = sum;
-            sum += here;
-        }
-        for (uint64_t i = 0; i < count; i++) to[start[from[i] >> shift & 255]++] = from[i];
-        uint32_t *held = from;
-        from = to;
-        to = held;
-    }
-    if (from != ids) memcpy(ids, from, count * sizeof *ids);
-}
-
 nf_status nf_sort_ids(nf_row_sorter *sorter, uint32_t *ids, uint64_t count)
 {
-    if (count <= INSERTION_MOST) {
-        insertion_sort(ids, count);
-        return NF_OK;
-    }
-    if (sorter->bits != NULL && sorter->id_limit / 4096 <= count * SUMMARY_WORDS_PER_ID) {
+    if (count < 2) return NF_OK;
+    if (sorter->bits != NULL && count >= sorter->id_limit / IDS_PER_BITMAP_ENTRY && count > NF_TILE) {
         bitmap_sort(sorter, ids, count);
         return NF_OK;
     }
     NF_TRY(need_spare(sorter, count));
-    radix_sort(ids, sorter->spare, count);
+    sorter->kernels->sort_ids(ids, count, sorter->spare);
     return NF_OK;
 }
 

@@ -6,10 +6,12 @@
 #include <stdint.h>
 
 #include "core/core_context.h"
+#include "cpu/kernels/kernels.h"
 
 /* Scratch of one worker. */
 typedef struct nf_row_sorter {
-    nf_context *ctx;
+    nf_context       *ctx;
+    const nf_kernels *kernels;
     uint64_t   *bits, *summary; /* bitmap of ids and of its words; NULL where ids are too many for it */
     uint32_t    id_limit;
     uint32_t   *spare;          /* as long as the longest row so far */
@@ -18,7 +20,7 @@ typedef struct nf_row_sorter {
 } nf_row_sorter;
 
 /* id_limit: every id is below it. */
-nf_status nf_row_sorter_open(nf_context *ctx, nf_row_sorter *sorter, uint32_t id_limit);
+nf_status nf_row_sorter_open(nf_context *ctx, const nf_kernels *kernels, nf_row_sorter *sorter, uint32_t id_limit);
 void nf_row_sorter_close(nf_row_sorter *sorter);
 
 /* Sorts ids, all different, ascending. */

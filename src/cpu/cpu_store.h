@@ -4,9 +4,12 @@
  *
  * Every worker appends to blocks of its own, without locks. A block is a stream of 32-bit words:
  *
- *     [ query position | count | data position * count ] [ query position | count | ... ] ...
+ *     [ row position | count | data position * count ] [ row position | count | ... ] ...
  *
- * so that a pair of a self-join takes 4 bytes, once for both directions. All blocks together stay below a limit; when it is
+ * A run lists neighbours of its row. With NF_RUN_PENDING set in the count, each of its pairs stands for both directions (in
+ * a half join: for the direction from the lower id), and both rows are in the batch: deliver writes the other one. Refine
+ * uses pending runs where a tile holds few pairs, 4 bytes for two directions, and plain runs for both directions where it
+ * holds many, which deliver copies a run at a time. All blocks together stay below a limit; when it is
  * reached the store says so, and the caller starts again with a smaller batch: nothing is dropped.
  */
 #ifndef NF_CPU_STORE_H
@@ -18,20 +21,23 @@
 
 #include "core/core_context.h"
 
-#define NF_BLOCK_WORDS (1u << 16)
+#define NF_BLOCK_WORDS (1u << 16)       /* of a worker's first blocks: 256 KiB */
+#define NF_LARGE_BLOCK_WORDS (1u << 20) /* of later ones: 4 MiB, which huge pages serve */
+#define NF_RUN_PENDING 0x80000000u
 
 typedef struct nf_pair_block {
     struct nf_pair_block *next;
-    uint32_t              used;
-    uint32_t              words[NF_BLOCK_WORDS];
+    uint32_t              used, room; /* words */
+    uint32_t              words[];
 } nf_pair_block;
 
 typedef struct nf_store_pairs {
     nf_context          *ctx;
     nf_pair_block      **newest;  /* per worker */
+    uint32_t            *counts;  /* blocks, per worker */
     uint32_t             workers;
-    uint64_t             limit_blocks;
-    atomic_uint_fast64_t blocks;
+    uint64_t             limit;   /* bytes */
+    atomic_uint_fast64_t bytes;
     atomic_bool          overflow;
 } nf_store_pairs;
 

@@ -33,18 +33,27 @@ void nf_owned_batch_free(nf_owned_batch *batch)
     memset(batch, 0, sizeof *batch);
 }
 
-/* Bytes of pairs that the next batch may keep, and of hit lists. */
+/* Whether a kept pair is delivered to two rows. */
+static bool both_directions(const nf_question *question)
+{
+    return question->own_queries == NULL && question->params.half == 0;
+}
+
+/* Bytes of pairs that memory allows the next batch to keep. */
+static uint64_t memory_limit(const nf_question *question)
+{
+    const nf_memory *memory = nf_context_memory(question->ctx);
+    const uint64_t   used = nf_memory_used(memory), limit = nf_memory_limit(memory);
+    return nf_plan_pair_bytes(limit > used ? limit - used : 0, question->rows, both_directions(question) ? 2 : 1,
+                              distance_bytes(&question->params));
+}
+
+/* The same, or less where the caller asks for smaller batches. */
 static uint64_t pair_limit(const nf_question *question)
 {
-    nf_context       *ctx = question->ctx;
-    const bool        both = question->own_queries == NULL && question->params.half == 0;
-    const nf_memory  *memory = nf_context_memory(ctx);
-    const uint64_t    used = nf_memory_used(memory), limit = nf_memory_limit(memory);
-    const uint64_t    bytes = nf_plan_pair_bytes(limit > used ? limit - used : 0, question->rows, both ? 2 : 1,
-                                                 distance_bytes(&question->params));
-    const uint64_t asked = question->params.batch_pairs;
-    if (asked != 0 && asked < bytes / 4 * (both ? 2 : 1)) return asked * 4 / (both ? 2 : 1);
-    return bytes;
+    const uint64_t bytes = memory_limit(question), asked = question->params.batch_pairs;
+    const uint64_t directions = both_directions(question) ? 2 : 1;
+    return asked != 0 && asked < bytes / 4 * directions ? asked * 4 / directions : bytes;
 }
 
 static nf_status too_large(const nf_question *question)
@@ -59,9 +68,10 @@ static nf_status refine_batch(nf_radius_stream *stream, bool whole, nf_batch *ba
 {
     nf_question         *question = &stream->question;
     const nf_engine_ops *ops = question->index->ops;
-    const uint64_t       limit = pair_limit(question);
+    const uint64_t       most = memory_limit(question);
+    uint64_t             limit = whole ? most : pair_limit(question);
 
-    if (limit == 0) return too_large(question);
+    if (most == 0) return too_large(question);
     for (;;) {
         bool   overflow = false;
         double started = nf_now();
@@ -80,7 +90,10 @@ static nf_status refine_batch(nf_radius_stream *stream, bool whole, nf_batch *ba
         if (!overflow) return NF_OK;
         if (whole) return too_large(question);
         stream->try_groups = nf_plan_groups(batch->end - batch->begin, limit, limit, true);
-        if (stream->try_groups == 0) return too_large(question);
+        if (stream->try_groups > 0) continue;
+        if (limit == most) return too_large(question);
+        limit = most; /* rows stay whole: a group may have more pairs than were asked for */
+        stream->try_groups = 1;
     }
 }
 
@@ -126,8 +139,7 @@ static nf_status deliver_batch(nf_radius_stream *stream, nf_batch batch, nf_owne
 /* How many bytes of kept pairs a delivered batch stood for. */
 static uint64_t pair_bytes(const nf_question *question, const nf_owned_batch *batch)
 {
-    const bool both = question->own_queries == NULL && question->params.half == 0;
-    return batch->pairs * (both ? 2 : 4);
+    return batch->pairs * (both_directions(question) ? 2 : 4);
 }
 
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *out)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs into a fresh prefix and builds a small project against it, by find_package and by pkg-config, shared and
-# static; then moves the prefix and does the same again. Environment: SOURCE_DIR, BUILD_DIR, CC.
+# static; then moves the prefix and does the same again. Environment: SOURCE_DIR, BUILD_DIR, CC, CMAKE_GENERATOR.
 set -eu -o pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

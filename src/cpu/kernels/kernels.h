@@ -97,6 +97,12 @@ typedef struct nf_kernels {
     /* Writes base + the number of each set bit, ascending; returns how many. out has room for 64 + 8 whatever the mask. */
     uint32_t (*mask_positions)(uint64_t mask, uint32_t base, uint32_t *out);
 
+    /* Bit p of the result is set when ids[p] > id; 64 ids are read. */
+    uint64_t (*ids_above)(const uint32_t *ids, uint32_t id);
+
+    /* Sorts ids ascending. spare: as long. */
+    void (*sort_ids)(uint32_t *ids, uint64_t count, uint32_t *spare);
+
     /* Bit q of the result is set when rows q < NF_TILE of columns (columns[k * 64 + q]) lies in low..high in all dims. */
     uint64_t (*rows_in_box)(const float *columns, const float *low, const float *high, uint32_t dims);
 
@@ -109,6 +115,9 @@ typedef struct nf_kernels {
      * delivered distance defines them: binary64, one fused multiply-add per column in order (integers: exact, any order). */
     void (*sums)(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims, const uint32_t *at,
                  uint32_t count, double *sums);
+
+    /* Square roots, in place, none above most. */
+    void (*roots)(double *sums, uint32_t count, double most);
 } nf_kernels;
 
 /* Fills every entry. */

@@ -34,6 +34,30 @@ uint32_t nf_k_mask_positions_avx2(uint64_t mask, uint32_t base, uint32_t *out)
     return total;
 }
 
+uint64_t nf_k_ids_above_avx2(const uint32_t *ids, uint32_t id)
+{
+    const __m256i limit = _mm256_set1_epi32((int)id); /* ids are below 2^31: signed comparison is right */
+    uint64_t      above = 0;
+    for (uint32_t p = 0; p < NF_TILE; p += 8) {
+        const __m256i eight = _mm256_loadu_si256((const __m256i *)(const void *)(ids + p));
+        above |= (uint64_t)(uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpgt_epi32(eight, limit))) << p;
+    }
+    return above;
+}
+
+void nf_k_roots_avx2(double *sums, uint32_t count, double most)
+{
+    uint32_t i = 0;
+    for (; i + 4 <= count; i += 4) {
+        const __m256d root = _mm256_sqrt_pd(_mm256_loadu_pd(sums + i));
+        _mm256_storeu_pd(sums + i, _mm256_min_pd(root, _mm256_set1_pd(most)));
+    }
+    for (; i < count; i++) {
+        const __m128d root = _mm_sqrt_pd(_mm_set1_pd(sums[i]));
+        sums[i] = _mm_cvtsd_f64(_mm_min_pd(root, _mm_set1_pd(most)));
+    }
+}
+
 uint64_t nf_k_rows_in_box_avx2(const float *columns, const float *low, const float *high, uint32_t dims)
 {
     uint64_t inside = 0;
@@ -100,6 +124,9 @@ void nf_kernels_override_avx2(nf_kernels *table)
     table->refine_f64_difference = nf_k_refine_f64_difference_avx2;
     table->refine_u8 = nf_k_refine_u8_avx2;
     table->mask_positions = nf_k_mask_positions_avx2;
+    table->ids_above = nf_k_ids_above_avx2;
+    table->sort_ids = nf_k_sort_ids_avx2;
+    table->roots = nf_k_roots_avx2;
     table->rows_in_box = nf_k_rows_in_box_avx2;
     table->gap_square = nf_k_gap_square_avx2;
     table->distance_square = nf_k_distance_square_avx2;

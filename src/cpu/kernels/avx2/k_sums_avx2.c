@@ -60,32 +60,54 @@ static inline double load_one(nf_store store, const char *row, uint32_t k)
     }
 }
 
+/* The last count (1 to 3) columns of a row; nothing beyond them is read. */
+static inline __m256d load_last(nf_store store, const char *row, uint32_t k, uint32_t count)
+{
+    const __m128i lanes = _mm_cmpgt_epi32(_mm_set1_epi32((int)count), _mm_setr_epi32(0, 1, 2, 3));
+    uint16_t      half[4] = {0};
+    switch (store) {
+    case NF_STORE_F16:
+        for (uint32_t i = 0; i < count; i++) half[i] = ((const uint16_t *)(const void *)row)[k + i];
+        return load_four(NF_STORE_F16, (const char *)half, 0);
+    case NF_STORE_F32: return _mm256_cvtps_pd(_mm_maskload_ps((const float *)(const void *)row + k, lanes));
+    default: return _mm256_maskload_pd((const double *)(const void *)row + k, _mm256_cvtepi32_epi64(lanes));
+    }
+}
+
+/* Turns four rows of four columns into four columns. */
+static inline void transpose_4x4(__m256d v[4])
+{
+    const __m256d even_low = _mm256_unpacklo_pd(v[0], v[1]), odd_low = _mm256_unpackhi_pd(v[0], v[1]);
+    const __m256d even_high = _mm256_unpacklo_pd(v[2], v[3]), odd_high = _mm256_unpackhi_pd(v[2], v[3]);
+    v[0] = _mm256_permute2f128_pd(even_low, even_high, 0x20);
+    v[1] = _mm256_permute2f128_pd(odd_low, odd_high, 0x20);
+    v[2] = _mm256_permute2f128_pd(even_low, even_high, 0x31);
+    v[3] = _mm256_permute2f128_pd(odd_low, odd_high, 0x31);
+}
+
+static inline __m256d add_column(nf_store store, const char *x, uint32_t k, __m256d column, __m256d sum)
+{
+    const __m256d difference = _mm256_sub_pd(_mm256_set1_pd(load_one(store, x, k)), column);
+    return _mm256_fmadd_pd(difference, difference, sum);
+}
+
 static inline __attribute__((always_inline)) __m256d sum_four(nf_store store, const char *x, const char *const y[4],
                                                               uint32_t dims)
 {
-    __m256d  sum = _mm256_setzero_pd();
+    __m256d  sum = _mm256_setzero_pd(), v[4];
     uint32_t k = 0;
     for (; k + 4 <= dims; k += 4) {
-        const __m256d a = load_four(store, y[0], k), b = load_four(store, y[1], k);
-        const __m256d c = load_four(store, y[2], k), d = load_four(store, y[3], k);
-        const __m256d ab_even = _mm256_unpacklo_pd(a, b), ab_odd = _mm256_unpackhi_pd(a, b);
-        const __m256d cd_even = _mm256_unpacklo_pd(c, d), cd_odd = _mm256_unpackhi_pd(c, d);
-        const __m256d column[4] = {
-            _mm256_permute2f128_pd(ab_even, cd_even, 0x20), _mm256_permute2f128_pd(ab_odd, cd_odd, 0x20),
-            _mm256_permute2f128_pd(ab_even, cd_even, 0x31), _mm256_permute2f128_pd(ab_odd, cd_odd, 0x31),
-        };
-#pragma GCC unroll 4
-        for (uint32_t i = 0; i < 4; i++) {
-            const __m256d difference = _mm256_sub_pd(_mm256_set1_pd(load_one(store, x, k + i)), column[i]);
-            sum = _mm256_fmadd_pd(difference, difference, sum);
-        }
+        for (uint32_t i = 0; i < 4; i++) v[i] = load_four(store, y[i], k);
+        transpose_4x4(v);
+        for (uint32_t i = 0; i < 4; i++) sum = add_column(store, x, k + i, v[i], sum);
     }
-    for (; k < dims; k++) {
-        const __m256d column = _mm256_set_pd(load_one(store, y[3], k), load_one(store, y[2], k), load_one(store, y[1], k),
-                                             load_one(store, y[0], k));
-        const __m256d difference = _mm256_sub_pd(_mm256_set1_pd(load_one(store, x, k)), column);
-        sum = _mm256_fmadd_pd(difference, difference, sum);
-    }
+    const uint32_t last = dims - k;
+    if (last == 0) return sum;
+    for (uint32_t i = 0; i < 4; i++) v[i] = load_last(store, y[i], k, last);
+    transpose_4x4(v);
+    sum = add_column(store, x, k, v[0], sum);
+    if (last > 1) sum = add_column(store, x, k + 1, v[1], sum);
+    if (last > 2) sum = add_column(store, x, k + 2, v[2], sum);
     return sum;
 }
 

@@ -17,6 +17,9 @@ void nf_k_refine_f64_difference_scalar(const nf_tile *tile);
 void nf_k_refine_u8_scalar(const nf_tile *tile);
 
 uint32_t nf_k_mask_positions_scalar(uint64_t mask, uint32_t base, uint32_t *out);
+uint64_t nf_k_ids_above_scalar(const uint32_t *ids, uint32_t id);
+void nf_k_sort_ids_scalar(uint32_t *ids, uint64_t count, uint32_t *spare);
+void nf_k_roots_scalar(double *sums, uint32_t count, double most);
 uint64_t nf_k_rows_in_box_scalar(const float *columns, const float *low, const float *high, uint32_t dims);
 float nf_k_gap_square_scalar(const float *a, const float *b, uint32_t dims);
 float nf_k_distance_square_scalar(const float *a, const float *b, uint32_t dims);

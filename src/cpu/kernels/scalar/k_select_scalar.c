@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small kernels around refinement, the specification (kernels.h): masks to positions, rows in a box, delivered sums. */
+/* Small kernels around refinement, the specification (kernels.h): masks to positions, sorting, rows in a box,
+ * delivered sums. */
 #include <math.h>
+#include <string.h>
 
 #include "cpu/kernels/scalar/k_scalar.h"
 #include "matrix/matrix_convert.h"
@@ -10,6 +12,61 @@ uint32_t nf_k_mask_positions_scalar(uint64_t mask, uint32_t base, uint32_t *out)
     uint32_t count = 0;
     for (; mask != 0; mask &= mask - 1) out[count++] = base + (uint32_t)__builtin_ctzll(mask);
     return count;
+}
+
+uint64_t nf_k_ids_above_scalar(const uint32_t *ids, uint32_t id)
+{
+    uint64_t above = 0;
+    for (uint32_t p = 0; p < NF_TILE; p++) above |= (uint64_t)(ids[p] > id) << p;
+    return above;
+}
+
+static void insertion_sort(uint32_t *ids, uint64_t count)
+{
+    for (uint64_t i = 1; i < count; i++) {
+        const uint32_t id = ids[i];
+        uint64_t       at = i;
+        for (; at > 0 && ids[at - 1] > id; at--) ids[at] = ids[at - 1];
+        ids[at] = id;
+    }
+}
+
+/* Radix sort by bytes, least significant first, without the bytes that all ids share. */
+static void radix_sort(uint32_t *ids, uint32_t *spare, uint64_t count)
+{
+    uint32_t *from = ids, *to = spare;
+    for (uint32_t shift = 0; shift < 32; shift += 8) {
+        uint64_t start[256] = {0}, sum = 0;
+        for (uint64_t i = 0; i < count; i++) start[from[i] >> shift & 255]++;
+        if (start[from[0] >> shift & 255] == count) continue;
+        for (uint32_t b = 0; b < 256; b++) {
+            const uint64_t here = start[b];
+            start[b] = sum;
+            sum += here;
+        }
+        for (uint64_t i = 0; i < count; i++) to[start[from[i] >> shift & 255]++] = from[i];
+        uint32_t *held = from;
+        from = to;
+        to = held;
+    }
+    if (from != ids) memcpy(ids, from, count * sizeof *ids);
+}
+
+void nf_k_sort_ids_scalar(uint32_t *ids, uint64_t count, uint32_t *spare)
+{
+    if (count <= 32) {
+        insertion_sort(ids, count);
+    } else {
+        radix_sort(ids, spare, count);
+    }
+}
+
+void nf_k_roots_scalar(double *sums, uint32_t count, double most)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const double root = sqrt(sums[i]);
+        sums[i] = root > most ? most : root;
+    }
 }
 
 uint64_t nf_k_rows_in_box_scalar(const float *columns, const float *low, const float *high, uint32_t dims)
@@ -101,9 +158,12 @@ void nf_kernels_fill_scalar(nf_kernels *table)
         .refine_f64_difference = nf_k_refine_f64_difference_scalar,
         .refine_u8 = nf_k_refine_u8_scalar,
         .mask_positions = nf_k_mask_positions_scalar,
+        .ids_above = nf_k_ids_above_scalar,
+        .sort_ids = nf_k_sort_ids_scalar,
         .rows_in_box = nf_k_rows_in_box_scalar,
         .gap_square = nf_k_gap_square_scalar,
         .distance_square = nf_k_distance_square_scalar,
         .sums = nf_k_sums_scalar,
+        .roots = nf_k_roots_scalar,
     };
 }
