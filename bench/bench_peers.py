@@ -171,7 +171,7 @@ class Nearfield:
         suffix, options = self.PRODUCTS[product]
         rows = [] if self.first is None else ["--rows", f"0:{self.first}"]
         return [
-            str(self.command), "join", str(self.file), "--radius", f"{self.radius:g}", *rows, *options, *more,
+            str(self.command), "join", str(self.file), "--radius", repr(self.radius), *rows, *options, *more,
             "-q", f"--json={self.scratch / 'summary.json'}", "-o", str(self.scratch / f"answer{suffix}"),
         ]
 

@@ -95,7 +95,8 @@ static nf_status work_through(const fixture *at, int semi)
         status = nf_radius_open(at->ctx, index, queries, &params, &stream);
         assert_true((status == NF_OK) == (stream != NULL));
     }
-    if (status == NF_OK) do status = nf_radius_next(stream, &batch); while (status == NF_MORE);
+    if (status == NF_OK) status = NF_MORE;
+    while (status == NF_MORE) status = nf_radius_next(stream, &batch);
     if (status < 0) assert_int_equal(nf_context_error(at->ctx)->status, status);
     nf_radius_close(stream);
     nf_radius_index_release(index);

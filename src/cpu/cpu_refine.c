@@ -17,8 +17,8 @@
 #include "cpu_search.h"
 #include "cpu_tile.h"
 
-#define MOST_BUNDLE 4u              /* query groups in a task */
-#define BUNDLE_BYTES (2ull << 20)   /* panels of a bundle should stay in the second-level cache */
+#define MOST_BUNDLE 8u              /* query groups in a task */
+#define BUNDLE_BYTES (384ull << 10) /* panels of a bundle should stay in the second-level cache */
 #define KEPT_TILES 128u             /* result masks kept before they are written out as positions */
 #define DENSE_PAIRS 128u            /* from that many pairs on a tile is written out in both directions at once */
 
