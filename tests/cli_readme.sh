@@ -41,7 +41,7 @@ while read -r name arguments; do
     # shellcheck disable=SC2086 # the words of a line
     run 0 $arguments
 done <commands
-# Of the letters, SciPy finds 356,474 ordered pairs within 3 (data/README.md, less self pairs): half of them with --half.
+# SciPy finds 356,474 ordered pairs of letters within 3 (data/README.md, less self pairs): half of them with --half.
 is "$(wc -c <pairs.npy)" $((128 + 356474 * 4)) "bytes of pairs.npy"
 is "$(wc -c <counts.npy)" $((128 + 135233 * 8)) "bytes of counts.npy"
 grep -q '^4,847,1$' near.csv || fail "near.csv lacks the neighbour 847 of row 4, at distance 1"

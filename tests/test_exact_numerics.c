@@ -105,6 +105,32 @@ static void test_grids(void **state)
     }
 }
 
+/* Radii that are roots of whole numbers, rounded: the squares of some round to the whole number from below, some from above,
+ * and what lies at the whole number is in or out accordingly. */
+static void test_rounded_roots(void **state)
+{
+    (void)state;
+    static const nf_dtype types[] = {NF_DTYPE_U8, NF_DTYPE_I16, NF_DTYPE_F32, NF_DTYPE_F64};
+    int                   below = 0, above = 0;
+    for (size_t t = 0; t < 4; t++) {
+        nf_matrix data = exact_matrix(types[t], 75, 3);
+        for (uint64_t i = 0; i < data.rows; i++) {
+            exact_put(&data, i, 0, (double)(i % 5));
+            exact_put(&data, i, 1, (double)(i / 5 % 5));
+            exact_put(&data, i, 2, (double)(i / 25));
+        }
+        for (int k = 2; k <= 36; k++) {
+            const double radius = sqrt(k), rest = fma(radius, radius, -(double)k);
+            if (radius * radius != (double)k) continue; /* those are the easy ones */
+            below += rest < 0.0;
+            above += rest > 0.0;
+            attack(&data, radius, 0);
+        }
+        exact_free(&data);
+    }
+    assert_true(below > 8 && above > 8);
+}
+
 /* Decimals: 0.1 steps are no binary fractions, so some of these "ties" are and some are not. */
 static void test_decimals(void **state)
 {
@@ -281,6 +307,27 @@ static void near_ties(nf_matrix *data, double offset, double radius, uint64_t se
     }
 }
 
+/* Far enough from the origin for the product's roundings to be larger than what the pairs differ in, and near enough for
+ * auto to choose it. */
+static void attack_product(nf_dtype dtype, double offset, double radius)
+{
+    nf_matrix              data = exact_matrix(dtype, 100, 100);
+    nf_context            *ctx = exact_context(NF_ISA_AUTO, 1, 0);
+    const nf_radius_params params = exact_params(radius);
+    nf_radius_stats        stats = {.struct_size = sizeof stats};
+    uint64_t               counts[100];
+    near_ties(&data, offset, radius, 16);
+    nf_radius_index *index = exact_index(ctx, &data, 0);
+    assert_int_equal(nf_radius_counts(ctx, index, NULL, &params, counts, &stats), NF_OK);
+    assert_string_equal(stats.refine, "fp32-product");
+    assert_true(stats.rechecked > 1000);
+    nf_radius_index_release(index);
+    nf_context_destroy(ctx);
+    attack(&data, radius, 0);
+    attack(&data, distance_of(&data, 3, 99), 0);
+    exact_free(&data);
+}
+
 static void test_near_ties_of_the_product_kernel(void **state)
 {
     (void)state;
@@ -295,6 +342,8 @@ static void test_near_ties_of_the_product_kernel(void **state)
         attack(&data, 0.5, 0);
         exact_free(&data);
     }
+    attack_product(NF_DTYPE_F32, 0.6, 0.5);
+    attack_product(NF_DTYPE_F32, -0.6, 0.5);
 }
 
 /* The kernel must really be the one that the test is about. */
@@ -335,6 +384,7 @@ int main(void)
         cmocka_unit_test(test_translated_clusters),
         cmocka_unit_test(test_small_steps_at_a_large_offset),
         cmocka_unit_test(test_grids),
+        cmocka_unit_test(test_rounded_roots),
         cmocka_unit_test(test_decimals),
         cmocka_unit_test(test_sphere_box_counterexample),
         cmocka_unit_test(test_box_edges),

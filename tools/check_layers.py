@@ -46,7 +46,7 @@ NAMED_FILE = re.compile(r"`([a-z0-9_]+\.(?:[ch]|\*))`")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 CHECKED_LENGTH = {".c", ".h", ".py", ".sh", ".cmake", ".cpp"}
 MAX_LINES = 1000
-SKIPPED = {".git", "build", "demo", "__pycache__"}
+SKIPPED = {"build", "demo", "__pycache__"}
 
 
 def area_of(path):
@@ -119,7 +119,8 @@ def check_text(root):
     complaints = []
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
-        if SKIPPED & set(relative.parts) or not path.is_file():
+        hidden = any(part.startswith(".") for part in relative.parts)
+        if hidden or SKIPPED & set(relative.parts) or not path.is_file():
             continue
         if path.suffix not in CHECKED_LENGTH and path.name != "CMakeLists.txt":
             continue

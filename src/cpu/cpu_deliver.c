@@ -252,11 +252,13 @@ static nf_status finish_row(const rows_run *run, rows_worker *worker, uint32_t p
     const uint32_t rank = run->rows.rank[position - run->rows.first];
     const uint64_t begin = (uint64_t)run->indptr[rank], count = (uint64_t)run->indptr[rank + 1] - begin;
     uint32_t      *ids = run->indices + begin;
-    double        *distances = (double *)run->distances + begin;
+    double        *distances;
 
     NF_TRY(nf_sort_ids(&worker->sorter, ids, count));
-    if (run->distances_as == NF_DISTANCES_NONE && run->sort == NF_SORT_ID) return NF_OK;
-    if (run->distances_as != NF_DISTANCES_F64) {
+    if (count == 0 || (run->distances_as == NF_DISTANCES_NONE && run->sort == NF_SORT_ID)) return NF_OK;
+    if (run->distances_as == NF_DISTANCES_F64) {
+        distances = (double *)run->distances + begin;
+    } else {
         NF_TRY(need_distances(run, worker, count));
         distances = worker->distances;
     }

@@ -107,6 +107,7 @@ static const keyed_id *merge_sort(keyed_id *from, keyed_id *to, uint64_t count)
 
 nf_status nf_sort_by_distance(nf_row_sorter *sorter, uint32_t *ids, double *distances, uint64_t count)
 {
+    if (count < 2) return NF_OK;
     if (2 * count > sorter->keyed_count) {
         nf_free(sorter->keyed);
         sorter->keyed_count = 0;
