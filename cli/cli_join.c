@@ -58,6 +58,8 @@ static int read_side(cli_run *run, const nf_read_params *params, cli_join_side *
     side->first = nf_dataset_first(side->dataset);
     side->file_rows = nf_dataset_file_rows(side->dataset);
     side->skipped = nf_dataset_skipped(side->dataset);
+    const nf_status valid = nf_dataset_check(run->ctx, side->dataset, side->path);
+    if (valid != NF_OK) return cli_fail_call(run, valid, CLI_READING);
     return keep_ids(run, side);
 }
 
@@ -81,11 +83,7 @@ static void release_values(cli_join_side *side)
 static int build_index(cli_run *run, cli_join *join)
 {
     nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(join->data.dataset), NULL, &join->index);
-    if (status != NF_OK) {
-        const nf_error *error = nf_context_error(run->ctx);
-        if (status != NF_ERR_VALUE) return cli_fail_call(run, status, CLI_WORKING);
-        return cli_fail(run, CLI_INPUT, status, "%s: %s", join->data.path, error->text);
-    }
+    if (status != NF_OK) return cli_fail_call(run, status, CLI_WORKING);
     release_values(&join->data);
     return 0;
 }

@@ -83,6 +83,9 @@ NF_API int64_t nf_dataset_first(const nf_dataset *dataset);
 /* Rows that the file holds, and rows that skip_invalid left out. */
 NF_API uint64_t nf_dataset_file_rows(const nf_dataset *dataset);
 NF_API uint64_t nf_dataset_skipped(const nf_dataset *dataset);
+/* Looks for a value that a search refuses: NaN, infinity, or an integer beyond 2^53. NF_ERR_VALUE names the file (name, as
+ * it is to appear in the text), the file's row and the column, both counted from 0. */
+NF_API NF_NODISCARD nf_status nf_dataset_check(nf_context *ctx, const nf_dataset *dataset, const char *name);
 /* Releases a dataset. May be NULL. */
 NF_API void nf_dataset_release(nf_dataset *dataset);
 
@@ -99,7 +102,8 @@ NF_API NF_NODISCARD nf_status nf_write_matrix(nf_context *ctx, const nf_matrix *
 
 /*
  * Joins and writes the result: ".npz" (SciPy CSR: data, indices, indptr, format, shape), ".npy" (pairs x 2: query, row),
- * ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query. Larger than the memory limit:
+ * ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query (per row of the query
+ * file where query_rows or query_ids say what that is). Larger than the memory limit:
  * counts first, then rows at their places. The same bytes for any engine, thread count and memory limit.
  * queries NULL: self-join. params gives radius and the rest; path "-" is standard output. stats may be NULL; its
  * seconds leave out the writing, which is *write_seconds (may be NULL).

@@ -41,10 +41,10 @@ typedef struct dims_pass {
 static nf_status invalid_value(nf_context *ctx, const nf_matrix *matrix, uint64_t row, uint32_t column)
 {
     if (matrix->dtype == NF_DTYPE_U64 || matrix->dtype == NF_DTYPE_I64) {
-        return nf_fail(ctx, NF_ERR_VALUE, "row %llu, column %u holds an integer beyond 2^53 in absolute value",
+        return nf_fail(ctx, NF_ERR_VALUE, "row %llu, column %u (counted from 0) holds an integer beyond 2^53",
                        (unsigned long long)row, column);
     }
-    return nf_fail(ctx, NF_ERR_VALUE, "row %llu, column %u is NaN or infinite", (unsigned long long)row, column);
+    return nf_fail(ctx, NF_ERR_VALUE, "row %llu, column %u (counted from 0) is NaN or infinite", (unsigned long long)row, column);
 }
 
 static nf_status dims_task(void *arg, uint64_t task, uint32_t worker)

@@ -13,11 +13,13 @@
 
 static nf_status write_content(nf_join *join, const nf_write_params *params, nf_radius_stats *stats)
 {
-    const int64_t  *ids = join->source->self_join ? params->data_ids : params->query_ids;
+    const bool      self_join = join->source->self_join;
+    const bool      of_file = (self_join ? params->data_ids : params->query_ids) != NULL ||
+                         (self_join ? params->data_rows : params->query_rows) != 0;
     nf_radius_stats unasked = {.struct_size = sizeof unasked};
 
     if (stats == NULL) stats = &unasked;
-    return params->counts != 0 ? nf_join_write_counts(join, ids != NULL, stats) : nf_join_write_pairs(join, stats);
+    return params->counts != 0 ? nf_join_write_counts(join, of_file, stats) : nf_join_write_pairs(join, stats);
 }
 
 static nf_status commit(nf_join *join, bool sync)

@@ -97,7 +97,7 @@ typedef struct nf_kernels {
     /* Writes base + the number of each set bit, ascending; returns how many. out has room for 64 + 8 whatever the mask. */
     uint32_t (*mask_positions)(uint64_t mask, uint32_t base, uint32_t *out);
 
-    /* Bit p of the result is set when ids[p] > id; 64 ids are read. */
+    /* Bit p of the result is set when ids[p] > id; 64 ids are read, all below 2^31. */
     uint64_t (*ids_above)(const uint32_t *ids, uint32_t id);
 
     /* Sorts ids ascending. spare: as long. */
