@@ -24,6 +24,8 @@ static int check_options(cli_run *run, nf_read_params *query_read)
     if (!self_join && settings->radius.self) return cli_fail_usage(run, "--self is for a join without QUERIES");
     if (!self_join && settings->radius.half) return cli_fail_usage(run, "--half is for a join without QUERIES");
     if (self_join && settings->query_rows != NULL) return cli_fail_usage(run, "--query-rows needs QUERIES");
+    if (settings->output == NULL && settings->write.format != NULL) return cli_fail_usage(run, "--format needs -o FILE");
+    if (settings->output == NULL && settings->write.counts) return cli_fail_usage(run, "--counts needs -o FILE");
     if (settings->output != NULL && strcmp(settings->output, "-") == 0 && settings->write.format == NULL) {
         return cli_fail_usage(run, "'-o -' needs --format");
     }

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command `nearfield`: finds the command asked for, parses its options, runs it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli_command.h"
 #include "cli_error.h"
@@ -9,6 +12,16 @@
 #include "cli_report.h"
 #include "cli_signal.h"
 #include "cli_text.h"
+
+/* A standard stream that the caller closed leaves its number to the next file that is opened, and what is meant for the
+ * stream would go into that file. So the number is taken, by a descriptor that fails as a closed one does. */
+static void hold_streams(void)
+{
+    for (int file = STDIN_FILENO; file <= STDERR_FILENO; file++) {
+        if (fcntl(file, F_GETFD) >= 0 || errno != EBADF) continue;
+        (void)open("/dev/null", file == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest free number: this one */
+    }
+}
 
 /* Whether errors are to be given as an object too, even those of the command line itself. */
 static bool asks_for_json(int argc, char **argv)
@@ -61,6 +74,7 @@ int main(int argc, char **argv)
     cli_run run = {0};
     int     code;
 
+    hold_streams();
     cli_signal_ignore();
     cli_settings_init(&run.settings);
     run.json_errors = asks_for_json(argc, argv);

@@ -177,7 +177,11 @@ static nf_status set_own_flag(const nf_param *param, char *member, const char *v
 {
     const uint32_t one = 1;
     if (param->value != NULL) { /* with an optional value */
-        const char *text = value != NULL && value[0] != '\0' ? value : "-";
+        const char *text = value != NULL ? value : "-";
+        if (text[0] == '\0') {
+            snprintf(error->text, sizeof error->text, "%s= needs a value, not an empty one", param->name);
+            return NF_ERR_ARGUMENT;
+        }
         memcpy(member, &text, sizeof text);
         return NF_OK;
     }

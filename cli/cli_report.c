@@ -24,7 +24,9 @@ const char *cli_output_name(const char *path)
 
 int cli_report_check(cli_run *run)
 {
-    if (!is_stdout(run->settings.output) || !is_stdout(run->settings.json)) return 0;
+    const char *output = run->settings.output, *json = run->settings.json;
+    if (output == NULL || json == NULL || strcmp(output, json) != 0) return 0;
+    if (!is_stdout(json)) return cli_fail_usage(run, "--json and --output name the same file, '%s'", json);
     return cli_fail_usage(run, "--json needs a file (--json=FILE) when the result goes to standard output");
 }
 

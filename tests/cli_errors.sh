@@ -114,6 +114,10 @@ is "$(cat kept.npz)" old "the old file after a full disk"
 
 run 2 join p.csv --radius 1 --format csv -o - --json=-
 says err "nearfield: --json needs a file"
+run 2 join p.csv --radius 1 --format csv -o both --json=both
+says err "nearfield: --json and --output name the same file, 'both'"
+run 2 join p.csv --radius 1 --json=
+says err "nearfield: --json= needs a value"
 run 1 join p.csv --radius 9 -q --json=nowhere/about.json
 says err "nearfield: nowhere/about.json: cannot write"
 
@@ -129,6 +133,16 @@ says err '"status": "NF_ERR_ARGUMENT", "exit": 2}'
 "$NEARFIELD" join many.npy --radius 9 --format csv -o - -q 2>err | head -1 >/dev/null
 is "${PIPESTATUS[0]}" 1 "exit code after the reader is gone"
 is "$(wc -c <err)" 0 "bytes on stderr after the reader is gone"
+
+# Closed streams: their numbers are not those of other files, so nothing goes astray.
+"$NEARFIELD" join p.csv --radius 9 --format npz -o - -q 2>err >&-
+is $? 1 "exit code with standard output closed"
+one_line "standard output: cannot write"
+"$NEARFIELD" join p.csv --radius 9 -o kept.npz --progress always >out 2>&- <&-
+is $? 0 "exit code with stderr closed"
+"$NEARFIELD" join p.csv --radius 9 --format npz -o - -q >out
+same out kept.npz
+echo old >kept.npz
 
 # Signals in the middle of the work. The join is one that takes long on any machine.
 "$NEARFIELD" generate uniform -o long.npy --rows 80000 --dims 64 -q

@@ -192,7 +192,12 @@ static void test_short_struct(void **state)
     (void)state;
     nf_context_params params;
     nf_context       *ctx = NULL;
+    nf_error          error;
     memset(&params, 0xff, sizeof params);
+    params.struct_size = 0;
+    assert_int_equal(nf_context_create(&params, &ctx, &error), NF_ERR_ARGUMENT);
+    assert_null(ctx);
+    assert_non_null(strstr(error.text, "struct_size"));
     params.struct_size = offsetof(nf_context_params, engine);
     assert_int_equal(nf_context_create(&params, &ctx, NULL), NF_OK);
     nf_context_info info;

@@ -125,6 +125,8 @@ static void test_bad_questions(void **state)
     refused_question(ctx, index, NULL, &params, NF_ERR_ARGUMENT, "-1");
     params.radius = -0x1p-1074;
     refused_question(ctx, index, NULL, &params, NF_ERR_ARGUMENT, "radius");
+    params = (nf_radius_params){.radius = 1.0};
+    refused_question(ctx, index, NULL, &params, NF_ERR_ARGUMENT, "struct_size");
     params = exact_params(1.0);
     refused_question(ctx, index, &other, &params, NF_ERR_ARGUMENT, "5 dims");
     params.self = 1;

@@ -193,6 +193,7 @@ static void test_empty_files(void **state)
     refuse_text(ctx, "a.csv", "\xEF\xBB\xBF", NULL, NF_ERR_FORMAT, "no line with values");
     refuse_text(ctx, "a.csv", "\n \r\n\t\n", NULL, NF_ERR_FORMAT, "no line with values");
     refuse_text(ctx, "a.txt", "# nothing\n", NULL, NF_ERR_FORMAT, "no line with values");
+    refuse_text(ctx, "a.csv", "1,2\r3,4\r", NULL, NF_ERR_FORMAT, "the first line holds a carriage return");
     nf_context_destroy(ctx);
 }
 

@@ -59,7 +59,9 @@ typedef struct nf_write_params {
 NF_API void nf_read_params_init(nf_read_params *params);
 NF_API void nf_write_params_init(nf_write_params *params);
 
-/* Sets one parameter by name ("rows", "columns", "dtype", "dims", "skip-invalid"; "format"). Text is not copied. */
+/* Sets one parameter by name, as the command line does: "rows", "columns", "input-format", "dtype", "dims",
+ * "skip-invalid" of reading; "format", "counts" of writing. Text is not copied. NF_ERR_ARGUMENT: unknown name or value out
+ * of range; *error (may be NULL) says which and what is allowed. */
 NF_API NF_NODISCARD nf_status nf_read_params_set(nf_read_params *params, const char *name, const char *value,
                                                  nf_error *error);
 NF_API NF_NODISCARD nf_status nf_write_params_set(nf_write_params *params, const char *name, const char *value,

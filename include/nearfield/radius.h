@@ -139,9 +139,22 @@ NF_API void nf_radius_index_release(nf_radius_index *index);
 NF_API void nf_radius_index_describe(const nf_radius_index *index, uint64_t *rows, uint32_t *dims, uint64_t *bytes);
 
 /*
+ * Queries. For all functions below, unless a comment says otherwise:
+ *  - queries are m x d values of any type, d that of the index; NULL stands for the data themselves (self-join);
+ *  - an index may be used by any number of threads at once, each with a context of its own;
+ *  - time: O(m log n) box tests and d operations for each pair compared (stats.compared), on all threads of the context;
+ *  - statuses: NF_ERR_ARGUMENT (radius, choices, dims that differ, self or half with queries), NF_ERR_VALUE (NaN or
+ *    infinity in queries, row and column named), NF_ERR_UNSUPPORTED (candidates or refine that this engine or these
+ *    values do not allow), NF_ERR_MEMORY, NF_ERR_LIMIT (max_results or the memory limit; the text says the number),
+ *    NF_ERR_CANCELLED.
+ * Method: RT-HiSS, section IV; docs/architecture.md.
+ */
+
+/*
  * Finds all neighbours of all queries (m x d, or NULL: the data themselves), in memory.
  * *out is released with nf_csr_release. stats may be NULL.
- * Memory: 8 (m + 1) + 12 bytes per pair (8 with f32 distances, 4 with none), and about 2 bytes per pair on the way.
+ * Memory: 8 (m + 1) + 12 bytes per pair (8 with f32 distances, 4 with none), and up to 6 bytes per pair on the way, of
+ * which 4 are given back before distances are computed.
  * NF_ERR_LIMIT: more than max_results pairs, or more than the memory limit holds; the text says the number.
  */
 NF_API NF_NODISCARD nf_status nf_radius_csr(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
@@ -150,7 +163,8 @@ NF_API NF_NODISCARD nf_status nf_radius_csr(nf_context *ctx, const nf_radius_ind
 /* Releases a result. May be NULL. */
 NF_API void nf_csr_release(nf_csr *csr);
 
-/* Counts the neighbours of each query into counts (m values, the caller's). No pair is stored. */
+/* Counts the neighbours of each query into counts (m values, the caller's), in query order. No pair is stored: memory is
+ * that of the queries' own index. */
 NF_API NF_NODISCARD nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
                                                const nf_radius_params *params, uint64_t *counts,
                                                nf_radius_stats *stats);
@@ -158,7 +172,9 @@ NF_API NF_NODISCARD nf_status nf_radius_counts(nf_context *ctx, const nf_radius_
 /*
  * Delivers results in batches of complete rows, within the memory limit, in processing order.
  * Queries must outlive the stream. One stream at a time per context. next: NF_MORE with a batch, NF_OK at the end.
- * stats: may be asked at any time; complete at the end. close: also in the middle.
+ * stats: may be asked at any time; complete at the end. close: also in the middle, and of NULL.
+ * After a failure of next (NF_ERR_LIMIT when not even one group's rows fit the memory limit) the stream can only be closed:
+ * NF_ERR_STATE. Memory: as much as the limit allows for what a batch holds; less with batch_pairs.
  */
 NF_API NF_NODISCARD nf_status nf_radius_open(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
                                              const nf_radius_params *params, nf_radius_stream **out);

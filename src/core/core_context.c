@@ -27,12 +27,17 @@ nf_status nf_context_params_set(nf_context_params *params, const char *name, con
 }
 
 /* Copies what the caller's struct holds; members it does not have keep their defaults. */
-static void take_params(nf_context_params *to, const nf_context_params *from)
+static nf_status take_params(nf_context_params *to, const nf_context_params *from, nf_error *error)
 {
     nf_context_params_init(to);
-    if (from == NULL) return;
+    if (from == NULL) return NF_OK;
+    if (from->struct_size < sizeof from->struct_size) {
+        return nf_error_set(error, NF_ERR_ARGUMENT, "struct_size of the context parameters is %zu; use "
+                                                    "nf_context_params_init", from->struct_size);
+    }
     memcpy(to, from, from->struct_size < sizeof *to ? from->struct_size : sizeof *to);
     to->struct_size = sizeof *to;
+    return NF_OK;
 }
 
 static nf_status check_params(const nf_context_params *params, nf_error *error)
@@ -87,7 +92,7 @@ nf_status nf_context_create(const nf_context_params *params, nf_context **out, n
     if (error != NULL) memset(error, 0, sizeof *error);
     if (out == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
-    take_params(&use, params);
+    NF_TRY(take_params(&use, params, error));
     NF_TRY(check_params(&use, error));
     NF_TRY(choose_isa(&use, &isa, error));
     if (use.memory == 0) use.memory = nf_system_memory() / 10 * 8;

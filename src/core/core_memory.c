@@ -4,7 +4,7 @@
  *
  *     [ account | bytes of the whole block | ... ][ user's bytes, aligned to 64 ]
  *
- * Blocks of 4 MiB and more are aligned to 2 MiB and offered to the kernel for huge pages: the scatter of results and the
+ * Blocks of 3 MiB and more are aligned to 2 MiB and offered to the kernel for huge pages: the scatter of results and the
  * gather of rows touch memory at random, and page walks would dominate them.
  */
 #include "core_memory.h"
@@ -18,6 +18,7 @@
 
 #define HEAD_BYTES 64
 #define HUGE_PAGE ((size_t)2 << 20)
+#define LARGE_BLOCK (HUGE_PAGE + HUGE_PAGE / 2)
 
 struct nf_memory {
     nf_allocator         allocator;
@@ -32,21 +33,36 @@ typedef struct block_head {
     uint64_t   align;
 } block_head;
 
+/* Whole huge pages, straight from the kernel: malloc would keep freed blocks of this size in its heap, and the process would
+ * hold memory that the account has given back. Alignment is had by mapping more and giving back both ends. */
+static void *map_huge(size_t size)
+{
+    const size_t mapped = (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE + HUGE_PAGE;
+    char        *start = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED) return NULL;
+    const size_t before = (HUGE_PAGE - (uintptr_t)start % HUGE_PAGE) % HUGE_PAGE;
+    if (before > 0) munmap(start, before);
+    munmap(start + before + mapped - HUGE_PAGE, HUGE_PAGE - before);
+    (void)madvise(start + before, mapped - HUGE_PAGE, MADV_HUGEPAGE); /* advice only */
+    return start + before;
+}
+
 static void *system_alloc(void *user, size_t size, size_t align)
 {
     (void)user;
+    if (align == HUGE_PAGE) return map_huge(size);
     void *block = NULL;
-    if (posix_memalign(&block, align, size) != 0) return NULL;
-    if (align == HUGE_PAGE) (void)madvise(block, size, MADV_HUGEPAGE); /* advice only */
-    return block;
+    return posix_memalign(&block, align, size) == 0 ? block : NULL;
 }
 
 static void system_release(void *user, void *ptr, size_t size, size_t align)
 {
     (void)user;
-    (void)size;
-    (void)align;
-    free(ptr);
+    if (align == HUGE_PAGE) {
+        munmap(ptr, (size + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
+    } else {
+        free(ptr);
+    }
 }
 
 nf_memory *nf_memory_create(const nf_allocator *allocator, uint64_t limit)
@@ -119,8 +135,8 @@ static void *allocate(nf_context *ctx, nf_memory *memory, uint64_t count, size_t
         }
         return NULL;
     }
-    const size_t align = bytes >= 2 * HUGE_PAGE ? HUGE_PAGE : HEAD_BYTES;
     bytes += HEAD_BYTES;
+    const size_t align = bytes >= LARGE_BLOCK ? HUGE_PAGE : HEAD_BYTES;
     if (!book(memory, bytes)) {
         if (ctx != NULL) {
             nf_fail(ctx, NF_ERR_LIMIT, "%llu more bytes are needed, but the memory limit is %llu bytes and %llu are in use",

@@ -103,9 +103,11 @@ static int parse_u64(const char *text, uint64_t *out)
 static int parse_f64(const char *text, double *out)
 {
     char *end = NULL;
-    if (text[0] == '\0' || text[0] == ' ') return -1;
+    if (text[0] == '\0' || text[0] == ' ' || text[0] == '\t') return -1;
+    errno = 0;
     *out = strtod(text, &end);
-    return *end == '\0' ? 0 : -1;
+    const bool overflow = errno == ERANGE && (*out > 1.0 || *out < -1.0); /* tiny values are rounded, not refused */
+    return *end == '\0' && !overflow ? 0 : -1;
 }
 
 static int size_factor(const char *unit, double *factor)

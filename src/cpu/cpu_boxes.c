@@ -13,6 +13,8 @@
 #include "core/core_pool.h"
 #include "cpu_points.h"
 
+#define GROUPS_PER_TASK 32u
+
 static float round_down(double value)
 {
     const float nearest = (float)value;
@@ -77,10 +79,15 @@ static nf_status boxes_task(void *arg, uint64_t task, uint32_t worker)
 {
     (void)worker;
     const boxes_run *run = arg;
+    const uint32_t   begin = (uint32_t)task * GROUPS_PER_TASK, groups = run->points->group_count;
+    const uint32_t   end = begin + GROUPS_PER_TASK < groups ? begin + GROUPS_PER_TASK : groups;
     double          *values = nf_alloc(run->ctx, 2 * (uint64_t)run->points->dims, sizeof *values);
+
     if (values == NULL) return nf_alloc_status(run->ctx);
-    box_group(run->points, (uint32_t)task, values);
-    ball_group(run->points, (uint32_t)task, values);
+    for (uint32_t group = begin; group < end; group++) {
+        box_group(run->points, group, values);
+        ball_group(run->points, group, values);
+    }
     nf_free(values);
     return NF_OK;
 }
@@ -119,7 +126,7 @@ nf_status nf_cpu_build_boxes(nf_context *ctx, nf_points *points)
     points->centroid = nf_alloc_in(ctx, points->memory, groups, points->dims * sizeof(float));
     points->spread = nf_alloc_in(ctx, points->memory, groups, sizeof(float));
     if (points->level[0].box == NULL || points->centroid == NULL || points->spread == NULL) return nf_alloc_status(ctx);
-    NF_TRY(nf_pool_run(ctx, boxes_task, &run, groups));
+    NF_TRY(nf_pool_run(ctx, boxes_task, &run, (groups + GROUPS_PER_TASK - 1) / GROUPS_PER_TASK));
     points->level_count = 1;
     while (points->level[points->level_count - 1].count > NF_FANOUT) {
         NF_TRY(build_level(ctx, points, points->level_count));

@@ -8,8 +8,11 @@
  *
  * Points travel as small records (row number and the first few coordinates in variance order, as binary32: they steer the
  * grouping only, any partition is correct; with many dims also the distance from the mean, for where boxes prune little,
- * rows of a tile that are alike in it leave early together), so that each level reads memory in sequence. Levels near the root are split one
- * node after the other, subtrees below in parallel.
+ * rows of a tile that are alike in it leave early together), so that each level reads memory in sequence. Levels near the
+ * root are split node by node in parallel, subtrees below each by one thread.
+ *
+ * A record is 4 words where there are at most 3 coordinates, else 8. The functions on records take the number of words as
+ * a constant and are inlined twice (select_rank_4, select_rank_8), so that a record is one or two registers.
  */
 #include <math.h>
 #include <string.h>
@@ -18,16 +21,17 @@
 #include "cpu_points.h"
 #include "matrix/matrix_convert.h"
 
-#define KEYS 7u              /* coordinates in a record */
-#define NORM_DIMS 32u        /* from that many dims on the last of them is the distance from the mean */
+#define MOST_KEYS 7u         /* coordinates in a record of 8 words */
+#define FEW_KEYS 3u          /* of 4 words */
+#define NORM_DIMS 32u        /* from that many dims on the last key is the distance from the mean */
 #define SPREAD_SAMPLE 1024u  /* rows looked at to find the widest coordinate */
+#define PIVOT_SAMPLE 31u     /* records whose order statistics give a pivot */
+#define SAMPLED_FROM 512u    /* for fewer records a median of three does */
+#define PATIENT_ROUNDS 40u   /* of quickselect before pivots are scattered */
+#define MIX 0xbf58476d1ce4e5b9ull
 #define ROWS_PER_TASK 8192u
 
-typedef struct record {
-    uint32_t id;
-    float    key[KEYS];
-} record;
-
+/* Word 0 of a record is the row number, word 1 + k its key k, a float. */
 typedef struct node {
     uint64_t begin, end;
 } node;
@@ -35,10 +39,12 @@ typedef struct node {
 typedef struct group_build {
     nf_context *ctx;
     nf_points  *points;
-    record     *records;
+    uint32_t   *records;
+    uint32_t    words; /* of a record: 4 or 8 */
     uint32_t    keys;
     uint32_t    size;
-    node       *nodes; /* subtrees to be done in parallel */
+    node       *nodes; /* subtrees to be done in parallel; right[i]: what a split of nodes[i] cut off */
+    node       *right;
 } group_build;
 
 static float distance_from_mean(const nf_points *points, const double *row_values)
@@ -63,14 +69,23 @@ static nf_status fill_task(void *arg, uint64_t task, uint32_t worker)
     if (row_values == NULL) return nf_alloc_status(build->ctx);
     if (end > matrix->rows) end = matrix->rows;
     for (uint64_t row = begin; row < end; row++) {
-        record *to = &build->records[row];
+        float keys[MOST_KEYS] = {0};
         nf_matrix_row_f64(matrix, row, row_values);
-        to->id = (uint32_t)row;
-        for (uint32_t k = 0; k < build->keys; k++) to->key[k] = (float)row_values[build->points->dim_order[k]];
-        if (matrix->dims >= NORM_DIMS) to->key[KEYS - 1] = distance_from_mean(build->points, row_values);
+        for (uint32_t k = 0; k < build->keys; k++) keys[k] = (float)row_values[build->points->dim_order[k]];
+        if (matrix->dims >= NORM_DIMS) keys[MOST_KEYS - 1] = distance_from_mean(build->points, row_values);
+        uint32_t *to = build->records + row * build->words;
+        to[0] = (uint32_t)row;
+        memcpy(to + 1, keys, (build->words - 1) * sizeof *to);
     }
     nf_free(row_values);
     return NF_OK;
+}
+
+static inline float key_of(const uint32_t *record, uint32_t key)
+{
+    float value;
+    memcpy(&value, record + 1 + key, sizeof value);
+    return value;
 }
 
 /* The coordinate with the widest spread over an evenly spaced sample of the node. */
@@ -78,12 +93,13 @@ static uint32_t widest_key(const group_build *build, node at)
 {
     const uint64_t count = at.end - at.begin;
     const uint64_t stride = count > SPREAD_SAMPLE ? count / SPREAD_SAMPLE : 1;
-    float          low[KEYS], high[KEYS];
+    float          low[MOST_KEYS], high[MOST_KEYS];
 
-    for (uint32_t k = 0; k < build->keys; k++) low[k] = high[k] = build->records[at.begin].key[k];
+    for (uint32_t k = 0; k < build->keys; k++) low[k] = high[k] = key_of(build->records + at.begin * build->words, k);
     for (uint64_t i = at.begin; i < at.end; i += stride) {
+        const uint32_t *record = build->records + i * build->words;
         for (uint32_t k = 0; k < build->keys; k++) {
-            const float value = build->records[i].key[k];
+            const float value = key_of(record, k);
             low[k] = value < low[k] ? value : low[k];
             high[k] = value > high[k] ? value : high[k];
         }
@@ -95,55 +111,76 @@ static uint32_t widest_key(const group_build *build, node at)
     return widest;
 }
 
-static inline bool before(const record *a, const record *b, uint32_t key)
+/* Order of records: by key, ties by row number. Both sides are computed: a branch would be mispredicted half the time. */
+static inline bool before(const uint32_t *a, const uint32_t *b, uint32_t key)
 {
-    return a->key[key] < b->key[key] || (a->key[key] == b->key[key] && a->id < b->id);
+    const float x = key_of(a, key), y = key_of(b, key);
+    return (x < y) | ((x == y) & (a[0] < b[0]));
 }
 
-static inline void swap_records(record *a, record *b)
+#define INLINED static inline __attribute__((always_inline))
+
+INLINED void swap_records(uint32_t *a, uint32_t *b, const uint32_t words)
 {
-    const record held = *a;
-    *a = *b;
-    *b = held;
+    uint32_t held[MOST_KEYS + 1];
+    memcpy(held, a, words * sizeof *a);
+    memcpy(a, b, words * sizeof *a);
+    memcpy(b, held, words * sizeof *a);
 }
 
-/* Median of three evenly spaced records: a pivot that sorted data do not defeat. */
-static record pivot_of(const record *records, uint64_t begin, uint64_t end, uint32_t key)
+/* A record whose rank is near the wanted one: the fitting order statistic of an evenly spaced sample. After many rounds
+ * the data must be made to defeat that, and the sample starts at a place that depends on the round. */
+INLINED uint64_t choose_pivot(const uint32_t *records, uint64_t begin, uint64_t end, uint64_t rank, uint32_t key,
+                              uint32_t round, const uint32_t words)
 {
-    const record *a = &records[begin], *b = &records[begin + (end - begin) / 2], *c = &records[end - 1];
-    if (before(b, a, key)) {
-        const record *held = a;
-        a = b;
-        b = held;
-    }
-    if (before(c, b, key)) b = before(c, a, key) ? a : c;
-    return *b;
-}
+    const uint64_t count = end - begin;
+    const uint32_t size = count >= SAMPLED_FROM ? PIVOT_SAMPLE : 3;
+    uint64_t       sample[PIVOT_SAMPLE];
 
-/* Quickselect (Hoare): afterwards records [begin, rank) come before those of [rank, end). All records differ, by id. What
- * is left of begin comes before, what is right of end after, all in between; done when rank is at either. */
-static void select_rank(record *records, uint64_t begin, uint64_t end, uint64_t rank, uint32_t key)
-{
-    while (rank > begin && rank < end) {
-        const record pivot = pivot_of(records, begin, end, key);
-        uint64_t     i = begin, j = end - 1;
-        for (;;) {
-            while (before(&records[i], &pivot, key)) i++;
-            while (before(&pivot, &records[j], key)) j--;
-            if (i >= j) break;
-            swap_records(&records[i], &records[j]);
-            i++;
-            j--;
+    for (uint32_t i = 0; i < size; i++) {
+        uint64_t candidate = begin + (count - 1) * i / (size - 1);
+        if (round > PATIENT_ROUNDS) candidate = begin + (candidate ^ (round * 0x9e3779b97f4a7c15ull + i)) * MIX % count;
+        uint32_t       at = i;
+        for (; at > 0 && before(records + candidate * words, records + sample[at - 1] * words, key); at--) {
+            sample[at] = sample[at - 1];
         }
-        if (rank < i) {
-            end = i;
-        } else if (i == j) { /* the pivot is at its own place */
-            begin = i + 1;
+        sample[at] = candidate;
+    }
+    return sample[(rank - begin) * size / count];
+}
+
+/* Quickselect: afterwards records [begin, rank) come before those of [rank, end). All records differ, by row number.
+ * Lomuto's partition without branches: every record is swapped with the first one that does not come before the pivot. */
+INLINED void select_rank(uint32_t *records, uint64_t begin, uint64_t end, uint64_t rank, uint32_t key, const uint32_t words)
+{
+    for (uint32_t round = 0; rank > begin && rank < end; round++) {
+        uint32_t *const last = records + (end - 1) * words;
+        uint64_t        first_after = begin;
+
+        swap_records(records + choose_pivot(records, begin, end, rank, key, round, words) * words, last,
+                     words);
+        for (uint64_t i = begin; i < end - 1; i++) {
+            const bool less = before(records + i * words, last, key);
+            swap_records(records + i * words, records + first_after * words, words);
+            first_after += less;
+        }
+        swap_records(records + first_after * words, last, words);
+        if (rank <= first_after) {
+            end = first_after;
         } else {
-            begin = i;
+            begin = first_after + 1;
         }
-        if (rank == i) return;
     }
+}
+
+static void select_rank_4(uint32_t *records, uint64_t begin, uint64_t end, uint64_t rank, uint32_t key)
+{
+    select_rank(records, begin, end, rank, key, FEW_KEYS + 1);
+}
+
+static void select_rank_8(uint32_t *records, uint64_t begin, uint64_t end, uint64_t rank, uint32_t key)
+{
+    select_rank(records, begin, end, rank, key, MOST_KEYS + 1);
 }
 
 /* Splits a node; false for one that is a single group. */
@@ -153,7 +190,8 @@ static bool split(const group_build *build, node at, node *left, node *right)
     const uint64_t groups = (count + build->size - 1) / build->size;
     if (groups < 2) return false;
     const uint64_t rank = at.begin + groups / 2 * build->size;
-    select_rank(build->records, at.begin, at.end, rank, widest_key(build, at));
+    (build->words == FEW_KEYS + 1 ? select_rank_4 : select_rank_8)(build->records, at.begin, at.end, rank,
+                                                                    widest_key(build, at));
     *left = (node){at.begin, rank};
     *right = (node){rank, at.end};
     return true;
@@ -162,7 +200,7 @@ static bool split(const group_build *build, node at, node *left, node *right)
 static void split_all(const group_build *build, node at)
 {
     node left, right;
-    while (split(build, at, &left, &right)) {
+    while (!nf_context_stopping(build->ctx) && split(build, at, &left, &right)) {
         split_all(build, left);
         at = right;
     }
@@ -177,32 +215,44 @@ static nf_status subtree_task(void *arg, uint64_t task, uint32_t worker)
     return NF_OK;
 }
 
-/* Splits level by level until there are enough subtrees for all threads. Returns their number. */
-static uint32_t split_top(const group_build *build, uint32_t wanted)
+static nf_status split_task(void *arg, uint64_t task, uint32_t worker)
 {
-    uint32_t count = 1;
+    (void)worker;
+    const group_build *build = arg;
+    const node         whole = build->nodes[task];
+    build->right[task] = (node){whole.end, whole.end};
+    (void)split(build, whole, &build->nodes[task], &build->right[task]);
+    return NF_OK;
+}
+
+/* Splits level by level until there are enough subtrees for all threads. */
+static nf_status split_top(group_build *build, uint32_t wanted, uint32_t *count)
+{
+    *count = 1;
     build->nodes[0] = (node){0, build->points->rows_count};
-    while (count < wanted) {
-        const uint32_t before_level = count;
-        for (uint32_t i = 0; i < before_level; i++) {
-            node left, right;
-            if (!split(build, build->nodes[i], &left, &right)) continue;
-            build->nodes[i] = left;
-            build->nodes[count++] = right;
+    while (*count < wanted) {
+        const uint32_t level = *count;
+        NF_TRY(nf_pool_run(build->ctx, split_task, build, level));
+        for (uint32_t i = 0; i < level; i++) {
+            if (build->right[i].begin < build->right[i].end) build->nodes[(*count)++] = build->right[i];
         }
-        if (count == before_level) break;
+        if (*count == level) break;
     }
-    return count;
+    return NF_OK;
 }
 
 static nf_status build_tree(group_build *build)
 {
     const uint32_t wanted = 4 * nf_context_threads(build->ctx);
+    uint32_t       count = 0;
+
     build->nodes = nf_alloc(build->ctx, 2 * (uint64_t)wanted, sizeof *build->nodes);
-    if (build->nodes == NULL) return nf_alloc_status(build->ctx);
-    const uint32_t  count = split_top(build, wanted);
-    const nf_status status = nf_pool_run(build->ctx, subtree_task, build, count);
+    build->right = nf_alloc(build->ctx, 2 * (uint64_t)wanted, sizeof *build->right);
+    nf_status status = build->nodes != NULL && build->right != NULL ? NF_OK : nf_alloc_status(build->ctx);
+    if (status >= 0) status = split_top(build, wanted, &count);
+    if (status >= 0) status = nf_pool_run(build->ctx, subtree_task, build, count);
     nf_free(build->nodes);
+    nf_free(build->right);
     return status;
 }
 
@@ -222,7 +272,8 @@ nf_status nf_cpu_group(nf_context *ctx, nf_points *points, uint32_t group_size)
     group_build build = {
         .ctx = ctx,
         .points = points,
-        .keys = points->dims < KEYS ? points->dims : KEYS,
+        .words = points->dims <= FEW_KEYS ? FEW_KEYS + 1 : MOST_KEYS + 1,
+        .keys = points->dims < MOST_KEYS ? points->dims : MOST_KEYS,
         .size = group_size == 0 ? NF_TILE : group_size,
     };
     if (build.size > NF_TILE) {
@@ -231,12 +282,12 @@ nf_status nf_cpu_group(nf_context *ctx, nf_points *points, uint32_t group_size)
     NF_TRY(allocate_groups(ctx, points, build.size));
     if (points->rows_count == 0) return NF_OK;
 
-    build.records = nf_alloc(ctx, points->rows_count, sizeof *build.records);
+    build.records = nf_alloc(ctx, points->rows_count, build.words * sizeof *build.records);
     if (build.records == NULL) return nf_alloc_status(ctx);
     nf_status status =
         nf_pool_run(ctx, fill_task, &build, (points->rows_count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
     if (status >= 0) status = build_tree(&build);
-    for (uint64_t i = 0; status >= 0 && i < points->rows_count; i++) points->ids[i] = build.records[i].id;
+    for (uint64_t i = 0; status >= 0 && i < points->rows_count; i++) points->ids[i] = build.records[i * build.words];
     nf_free(build.records);
     return status;
 }

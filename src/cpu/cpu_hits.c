@@ -24,7 +24,7 @@
 #include "core/core_pool.h"
 
 #define BOX_DIMS 8u /* dims of the test of single queries with method boxes */
-#define SAMPLE_GROUPS 256u /* query groups that first_intersection_test looks at */
+#define SAMPLE_GROUPS 64u /* query groups that first_intersection_test looks at */
 
 typedef struct walk {
     nf_context      *ctx;
@@ -242,12 +242,11 @@ static nf_status count_hits(nf_context *ctx, nf_search *search, uint32_t stride,
     return status;
 }
 
-/* Hits of a sample of the query groups, scaled up. The exact number is counted as refine lists the hits: nothing on the
- * CPU is planned by it, so that a second walk over everything would only cost time. */
-static nf_status estimate_hits(nf_context *ctx, nf_search *search, uint32_t sample, double *hits)
+/* Hits of an evenly spaced sample of the query groups, scaled up. */
+static nf_status estimate_hits(nf_context *ctx, nf_search *search, double *hits)
 {
     const uint32_t groups = search->queries->group_count;
-    const uint32_t stride = groups > sample ? groups / sample : 1;
+    const uint32_t stride = groups > SAMPLE_GROUPS ? groups / SAMPLE_GROUPS : 1;
     const uint64_t sampled = (groups + stride - 1) / stride;
     uint64_t       counted = 0;
 
@@ -258,14 +257,29 @@ static nf_status estimate_hits(nf_context *ctx, nf_search *search, uint32_t samp
     return NF_OK;
 }
 
+/* auto: boxes, unless a sample of the query groups says that they prune too little to pay for the walk.
+ * docs/architecture.md states the rule. */
+static nf_status choose_candidates(nf_context *ctx, nf_search *search)
+{
+    static const double worth = 0.05;
+    const double        possible = (double)search->queries->rows_count * search->data->group_count;
+    double              hits = 0.0;
+
+    search->candidates = NF_CANDIDATES_BOXES;
+    NF_TRY(estimate_hits(ctx, search, &hits));
+    const double pruned = possible > 0.0 ? fmax(0.0, 1.0 - hits / possible) : 0.0;
+    if (pruned < worth) search->candidates = NF_CANDIDATES_NONE;
+    snprintf(search->why, sizeof search->why, "boxes prune %.1f %% in a sample, %.0f %% make them worth while",
+             100.0 * pruned, 100.0 * worth);
+    return NF_OK;
+}
+
+/* Hits are listed group by group as refine goes, so nothing on the CPU is planned by their number, and a walk over all
+ * queries would be made for nothing: a sample is enough to choose the method by. */
 nf_status nf_cpu_first_intersection_test(nf_context *ctx, nf_search *search, uint64_t *list_bytes)
 {
-    for (uint32_t g = 0; g < search->queries->group_count; g++) list_bytes[g] = 0; /* listed as refine goes */
-    if (search->candidates == NF_CANDIDATES_NONE) {
-        search->expected_hits = (double)search->queries->rows_count * search->data->group_count;
-        return NF_OK;
-    }
-    return estimate_hits(ctx, search, SAMPLE_GROUPS, &search->expected_hits);
+    for (uint32_t g = 0; g < search->queries->group_count; g++) list_bytes[g] = 0;
+    return search->spec.candidates == NF_CANDIDATES_AUTO ? choose_candidates(ctx, search) : NF_OK;
 }
 
 nf_status nf_cpu_list_hits(nf_context *ctx, nf_search *search, nf_batch batch)
@@ -273,23 +287,5 @@ nf_status nf_cpu_list_hits(nf_context *ctx, nf_search *search, nf_batch batch)
     (void)ctx;
     (void)search;
     (void)batch; /* refine lists the hits of a few groups at a time: lists of a whole batch would need memory for nothing */
-    return NF_OK;
-}
-
-/* auto: boxes, unless a sample of the query groups says that they prune too little to pay for the walk.
- * docs/architecture.md states the rule. */
-nf_status nf_cpu_choose_candidates(nf_context *ctx, nf_search *search)
-{
-    enum { SAMPLE = 64 };
-    static const double worth = 0.05;
-    const double        possible = (double)search->queries->rows_count * search->data->group_count;
-    double              hits = 0.0;
-
-    search->candidates = NF_CANDIDATES_BOXES;
-    NF_TRY(estimate_hits(ctx, search, SAMPLE, &hits));
-    const double pruned = possible > 0.0 ? fmax(0.0, 1.0 - hits / possible) : 0.0;
-    if (pruned < worth) search->candidates = NF_CANDIDATES_NONE;
-    snprintf(search->why, sizeof search->why, "boxes prune %.1f %% in a sample, %.0f %% make them worth while",
-             100.0 * pruned, 100.0 * worth);
     return NF_OK;
 }

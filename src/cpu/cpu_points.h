@@ -54,7 +54,7 @@ struct nf_points {
 
     nf_box_level level[NF_MAX_LEVELS];
     uint32_t     level_count;
-    float       *centroid;    /* group_count * dims, in the order of dim_order; not exact, see radius_of_group */
+    float       *centroid;    /* group_count * dims, in the order of dim_order; not exact, see cpu_boxes.c */
     float       *spread;      /* per group: largest distance of a row from the centroid, rounded up */
 };
 

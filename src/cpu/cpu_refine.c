@@ -409,6 +409,7 @@ static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, 
     if (status >= 0) status = nf_pool_run(ctx, bundle_task, &run, tasks);
     if (status >= 0 && counts == NULL && atomic_load(&search->pairs.overflow)) *overflow = true;
     if (status >= 0 && !*overflow) add_counters(&run);
+    if (counts == NULL) search->kept_bytes = atomic_load(&search->pairs.bytes);
     if (status < 0 || *overflow) nf_pairs_clear(&search->pairs);
     close_workers(&run);
     return status;

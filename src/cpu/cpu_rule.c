@@ -32,11 +32,16 @@ const char *nf_cpu_kind_name(nf_kind kind)
     return "";
 }
 
-/* floor(radius^2) over the real numbers, and whether radius^2 is an integer; for radius^2 below 2^52. */
+/* floor(radius^2) over the real numbers, and whether radius^2 is an integer; for radius^2 below 2^52. (Below 1 the rounded
+ * square may be 1 though the exact one is not: then rest is negative, and the rest of the function sees to it.) */
 static double whole_square(double radius, bool *integer)
 {
     const double square = radius * radius, rest = fma(radius, radius, -square);
     const double whole = floor(square);
+    if (square < 1.0) { /* also where square and rest have vanished: the square of a radius above 0 is above 0 */
+        *integer = radius == 0.0;
+        return 0.0;
+    }
     *integer = whole == square && rest == 0.0;
     return whole == square && rest < 0.0 ? whole - 1.0 : whole;
 }
@@ -124,7 +129,9 @@ static nf_status choose_kind(nf_context *ctx, const nf_points *data, const nf_po
     switch ((nf_refine)spec->refine) {
     case NF_REFINE_TENSOR: return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine tensor needs the cuda engine");
     case NF_REFINE_INT8:
-        if (!u8_can(data, queries)) return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine int8 needs u8 or i8 data and queries");
+        if (!u8_can(data, queries)) {
+            return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine int8 needs data and queries of one type, u8 or i8");
+        }
         *kind = NF_KIND_U8;
         return NF_OK;
     case NF_REFINE_FP64: *kind = NF_KIND_F64; return NF_OK;

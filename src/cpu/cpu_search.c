@@ -47,7 +47,6 @@ nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_po
     search->kernels = nf_cpu_kernels(nf_context_isa(ctx));
 
     nf_status status = nf_cpu_choose_rule(ctx, search->kernels, data, queries, spec, &search->rule);
-    if (status >= 0 && spec->candidates == NF_CANDIDATES_AUTO) status = nf_cpu_choose_candidates(ctx, search);
     if (status < 0) {
         nf_cpu_search_close(search);
         return status;
@@ -70,6 +69,7 @@ void nf_cpu_search_info(const nf_search *search, nf_search_info *info)
         .candidates = search->candidates,
         .why = search->why,
         .refine = nf_cpu_kind_name(search->rule.kind),
+        .kept_bytes = search->kept_bytes,
         .counters = {
             .hits = atomic_load(&search->hits),
             .compared = atomic_load(&search->compared),

@@ -42,7 +42,7 @@ struct nf_search {
     nf_store_pairs    pairs;       /* what refine keeps */
     uint32_t         *lengths;     /* neighbours so far, by position in the batch; refine counts, compress reads */
     atomic_uint_fast64_t hits, compared, rechecked, ties;
-    double            expected_hits; /* by a sample */
+    uint64_t          kept_bytes;  /* of the pairs that the last refine kept */
 };
 
 nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_points *queries,
@@ -54,9 +54,6 @@ void nf_cpu_search_close(nf_search *search);
 nf_status nf_cpu_choose_rule(nf_context *ctx, const nf_kernels *kernels, const nf_points *data, const nf_points *queries,
                              const nf_search_spec *spec, nf_rule *rule);
 const char *nf_cpu_kind_name(nf_kind kind);
-
-/* Chooses the candidate method where the search asks for AUTO. */
-nf_status nf_cpu_choose_candidates(nf_context *ctx, nf_search *search);
 
 nf_status nf_cpu_first_intersection_test(nf_context *ctx, nf_search *search, uint64_t *list_bytes);
 nf_status nf_cpu_list_hits(nf_context *ctx, nf_search *search, nf_batch batch);

@@ -22,7 +22,7 @@
 #include "core/core_context.h"
 
 #define NF_BLOCK_WORDS (1u << 16)       /* of a worker's first blocks: 256 KiB */
-#define NF_LARGE_BLOCK_WORDS (1u << 20) /* of later ones: 4 MiB, which huge pages serve */
+#define NF_LARGE_BLOCK_WORDS ((1u << 20) - 64u) /* of later ones: just below 4 MiB, two huge pages */
 #define NF_RUN_PENDING 0x80000000u
 
 typedef struct nf_pair_block {

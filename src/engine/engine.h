@@ -56,6 +56,7 @@ typedef struct nf_search_info {
     uint32_t    candidates; /* the method in use, never AUTO */
     const char *why;        /* why it was chosen; "" when it was asked for */
     const char *refine;     /* the kernel in use */
+    uint64_t    kept_bytes; /* of the pairs that the last refine kept, for planning the next batch */
     nf_search_counters counters;
 } nf_search_info;
 
@@ -86,14 +87,15 @@ typedef struct nf_engine_ops {
 
     /* ---- search: the steps of a query ---- */
 
-    /* queries == data in a self-join. Chooses candidate method and kernel. */
+    /* queries == data in a self-join. Chooses the kernel. */
     nf_status (*search_open)(nf_context *ctx, const nf_points *data, const nf_points *queries,
                              const nf_search_spec *spec, nf_search **out);
     void (*search_info)(const nf_search *search, nf_search_info *info);
     void (*search_close)(nf_search *search);
 
     /* Number of boxes hit (section IV-D, "FIT"): fills list_bytes[query group] with what the group's hits will take in the
-     * lists of a batch, for plan_batches; 0 where the engine lists hits as it refines, and a sample will do. */
+     * lists of a batch, for plan_batches; 0 where the engine lists hits as it refines. Chooses the candidate method where
+     * the search asks for AUTO. */
     nf_status (*first_intersection_test)(nf_context *ctx, nf_search *search, uint64_t *list_bytes);
     /* The hits of a batch, for refine (section IV-D, passes 1 and 2). An engine may list them group by group in refine. */
     nf_status (*list_hits)(nf_context *ctx, nf_search *search, nf_batch batch);

@@ -77,6 +77,10 @@ nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const n
     nf_context_begin(ctx);
     *out = NULL;
     NF_TRY(nf_exact_check_matrix(ctx, data, "data"));
+    if (params != NULL && params->struct_size < sizeof *params) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "struct_size of the index parameters is %zu; use nf_radius_index_params_init",
+                       params->struct_size);
+    }
 
     nf_memory *memory = nf_memory_create_unlimited(ctx);
     if (memory == NULL) return NF_ERR_MEMORY;

@@ -8,6 +8,7 @@
 nf_batch nf_plan_batch(const uint64_t *list_bytes, uint32_t groups, uint32_t begin, uint32_t most_groups, uint64_t budget)
 {
     uint64_t total = 0;
+    if (list_bytes == NULL) return (nf_batch){begin, most_groups < groups - begin ? begin + most_groups : groups};
     for (uint32_t g = begin; g < groups; g++) total += list_bytes[g];
     if (budget == 0) budget = 1;
     const uint64_t batches = total / budget + (total % budget != 0 ? 1 : 0);

@@ -11,7 +11,8 @@
 /*
  * How far a batch that begins at a group may reach, so that its lists of hits stay within budget bytes (RT-HiSS, section
  * IV-D: consecutive queries are taken until their hits would exceed what fits). Work is spread evenly: what is left is
- * cut into as few batches as the budget allows, of about equal lists. At least one group; at most most_groups.
+ * cut into as few batches as the budget allows, of about equal lists. At least one group; at most most_groups. list_bytes
+ * NULL: no lists are stored, and most_groups alone counts.
  */
 nf_batch nf_plan_batch(const uint64_t *list_bytes, uint32_t groups, uint32_t begin, uint32_t most_groups, uint64_t budget);
 

@@ -38,7 +38,7 @@ typedef struct nf_question {
     nf_radius_stats        stats;
     uint64_t               rows;        /* queries */
     uint32_t               groups;      /* of the queries */
-    uint64_t              *list_bytes;  /* per group */
+    uint64_t              *list_bytes;  /* per group; NULL when no lists are stored */
 } nf_question;
 
 /* Loads a matrix and runs the steps of the index on it. like: the data's points, for queries. */

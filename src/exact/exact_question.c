@@ -74,6 +74,16 @@ static void begin_stats(nf_question *question)
     }
 }
 
+/* An engine that stores no lists leaves all bytes 0: then there is nothing to plan by. */
+static void drop_empty_lists(nf_question *question)
+{
+    for (uint32_t g = 0; g < question->groups; g++) {
+        if (question->list_bytes[g] != 0) return;
+    }
+    nf_free(question->list_bytes);
+    question->list_bytes = NULL;
+}
+
 static nf_status open_search(nf_question *question, bool self_join)
 {
     const nf_radius_index  *index = question->index;
@@ -100,6 +110,7 @@ static nf_status open_search(nf_question *question, bool self_join)
     nf_progress_begin(question->ctx, "first_intersection_test", question->groups);
     NF_TRY(index->ops->first_intersection_test(question->ctx, question->search, question->list_bytes));
     nf_question_account(question, NF_STEP_FIRST_INTERSECTION_TEST, started);
+    drop_empty_lists(question);
     return NF_OK;
 }
 
@@ -111,6 +122,10 @@ nf_status nf_question_open(nf_context *ctx, const nf_radius_index *index, const 
     question->ctx = ctx;
     question->index = index;
     if (index == NULL || params == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "index or params are NULL");
+    if (params->struct_size < sizeof params->struct_size) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "struct_size of the radius parameters is %zu; use nf_radius_params_init",
+                       params->struct_size);
+    }
     nf_radius_params_init(&question->params);
     memcpy(&question->params, params,
            params->struct_size < sizeof *params ? params->struct_size : sizeof question->params);

@@ -39,19 +39,20 @@ static bool both_directions(const nf_question *question)
     return question->own_queries == NULL && question->params.half == 0;
 }
 
-/* Bytes of pairs that memory allows the next batch to keep. */
-static uint64_t memory_limit(const nf_question *question)
+/* Bytes of pairs that memory allows a batch of that many groups to keep. */
+static uint64_t memory_limit(const nf_question *question, uint32_t groups)
 {
     const nf_memory *memory = nf_context_memory(question->ctx);
     const uint64_t   used = nf_memory_used(memory), limit = nf_memory_limit(memory);
-    return nf_plan_pair_bytes(limit > used ? limit - used : 0, question->rows, both_directions(question) ? 2 : 1,
+    const uint64_t   per_group = (question->rows + question->groups - 1) / question->groups;
+    return nf_plan_pair_bytes(limit > used ? limit - used : 0, per_group * groups, both_directions(question) ? 2 : 1,
                               distance_bytes(&question->params));
 }
 
 /* The same, or less where the caller asks for smaller batches. */
-static uint64_t pair_limit(const nf_question *question)
+static uint64_t pair_limit(const nf_question *question, uint32_t groups)
 {
-    const uint64_t bytes = memory_limit(question), asked = question->params.batch_pairs;
+    const uint64_t bytes = memory_limit(question, groups), asked = question->params.batch_pairs;
     const uint64_t directions = both_directions(question) ? 2 : 1;
     return asked != 0 && asked < bytes / 4 * directions ? asked * 4 / directions : bytes;
 }
@@ -63,37 +64,52 @@ static nf_status too_large(const nf_question *question)
                    (unsigned long long)limit);
 }
 
-/* Refines a batch of the size that fits. */
+/* Refines one batch, keeping at most limit bytes. */
+static nf_status try_batch(nf_question *question, nf_batch batch, uint64_t limit, bool *overflow)
+{
+    const nf_engine_ops *ops = question->index->ops;
+    double               started = nf_now();
+
+    nf_progress_begin(question->ctx, "list_hits", batch.end - batch.begin);
+    NF_TRY(ops->list_hits(question->ctx, question->search, batch));
+    nf_question_account(question, NF_STEP_LIST_HITS, started);
+
+    started = nf_now();
+    nf_progress_begin(question->ctx, "refine", batch.end - batch.begin);
+    NF_TRY(ops->refine(question->ctx, question->search, batch, limit, overflow));
+    nf_question_account(question, NF_STEP_REFINE, started);
+    return NF_OK;
+}
+
+/* Refines a batch of the size that fits: half as many groups each time that it does not. Rows stay whole, so that a single
+ * group may have more pairs than the caller asked for in a batch; only memory limits it. */
 static nf_status refine_batch(nf_radius_stream *stream, bool whole, nf_batch *batch)
 {
-    nf_question         *question = &stream->question;
-    const nf_engine_ops *ops = question->index->ops;
-    const uint64_t       most = memory_limit(question);
-    uint64_t             limit = whole ? most : pair_limit(question);
+    nf_question *question = &stream->question;
+    bool         only_memory = whole;
 
-    if (most == 0) return too_large(question);
     for (;;) {
-        bool   overflow = false;
-        double started = nf_now();
-        *batch = nf_plan_batch(question->list_bytes, question->groups, stream->at, stream->try_groups, limit);
+        const uint32_t left = question->groups - stream->at;
+        const uint32_t groups = stream->try_groups < left ? stream->try_groups : left;
+        const uint64_t most = memory_limit(question, groups);
+        const uint64_t limit = only_memory ? most : pair_limit(question, groups);
+        const double   started = nf_now();
+        bool           overflow = most == 0;
+
+        *batch = nf_plan_batch(question->list_bytes, question->groups, stream->at, groups, limit);
         nf_question_account(question, NF_STEP_PLAN_BATCHES, started);
-
-        started = nf_now();
-        nf_progress_begin(question->ctx, "list_hits", batch->end - batch->begin);
-        NF_TRY(ops->list_hits(question->ctx, question->search, *batch));
-        nf_question_account(question, NF_STEP_LIST_HITS, started);
-
-        started = nf_now();
-        nf_progress_begin(question->ctx, "refine", batch->end - batch->begin);
-        NF_TRY(ops->refine(question->ctx, question->search, *batch, limit, &overflow));
-        nf_question_account(question, NF_STEP_REFINE, started);
+        if (most > 0) NF_TRY(try_batch(question, *batch, limit, &overflow));
         if (!overflow) return NF_OK;
         if (whole) return too_large(question);
-        stream->try_groups = nf_plan_groups(batch->end - batch->begin, limit, limit, true);
-        if (stream->try_groups > 0) continue;
-        if (limit == most) return too_large(question);
-        limit = most; /* rows stay whole: a group may have more pairs than were asked for */
-        stream->try_groups = 1;
+        const uint32_t tried = batch->end - batch->begin;
+        if (tried > 1) {
+            stream->try_groups = nf_plan_groups(tried, limit, limit, true);
+        } else if (limit < most) {
+            only_memory = true;
+            stream->try_groups = 1;
+        } else {
+            return too_large(question);
+        }
     }
 }
 
@@ -136,12 +152,6 @@ static nf_status deliver_batch(nf_radius_stream *stream, nf_batch batch, nf_owne
     return NF_OK;
 }
 
-/* How many bytes of kept pairs a delivered batch stood for. */
-static uint64_t pair_bytes(const nf_question *question, const nf_owned_batch *batch)
-{
-    return batch->pairs * (both_directions(question) ? 2 : 4);
-}
-
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *out)
 {
     nf_question *question = &stream->question;
@@ -149,7 +159,9 @@ nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_ba
 
     memset(out, 0, sizeof *out);
     if (stream->at == question->groups) return NF_OK;
-    nf_status status = refine_batch(stream, whole, &batch);
+    nf_status      status = refine_batch(stream, whole, &batch);
+    nf_search_info info = {0};
+    if (status >= 0) question->index->ops->search_info(question->search, &info);
     if (status >= 0) status = deliver_batch(stream, batch, out);
     if (status < 0) {
         nf_owned_batch_free(out);
@@ -159,7 +171,8 @@ nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_ba
     for (uint64_t i = 0; i < out->rows; i++) nf_question_add_row(question, (uint64_t)(out->indptr[i + 1] - out->indptr[i]));
     question->stats.batches++;
     stream->at = batch.end;
-    stream->try_groups = nf_plan_groups(batch.end - batch.begin, pair_bytes(question, out), pair_limit(question), false);
+    stream->try_groups = nf_plan_groups(batch.end - batch.begin, info.kept_bytes,
+                                        pair_limit(question, batch.end - batch.begin), false);
     return NF_MORE;
 }
 

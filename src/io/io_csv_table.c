@@ -95,6 +95,19 @@ static bool first_is_header(const nf_csv_table *table, const first_rows *rows)
     return false;
 }
 
+/* A header holds anything but these: lines that end with CR alone would all be taken for one header, and a file that is
+ * no text for one without rows. */
+static nf_status check_header(nf_context *ctx, const nf_csv_table *table)
+{
+    const size_t bytes = (size_t)(table->header.end - table->header.begin);
+    if (memchr(table->header.begin, '\r', bytes) != NULL) {
+        return nf_fail(ctx, NF_ERR_FORMAT, "%s: the first line holds a carriage return; lines end with LF or CR LF",
+                       table->path);
+    }
+    if (memchr(table->header.begin, '\0', bytes) == NULL) return NF_OK;
+    return nf_fail(ctx, NF_ERR_FORMAT, "%s: the first line holds a NUL byte; this is no text", table->path);
+}
+
 static void skip_byte_order_mark(nf_text *text)
 {
     if (text->end - text->begin >= 3 && memcmp(text->begin, "\xEF\xBB\xBF", 3) == 0) text->begin += 3;
@@ -116,6 +129,7 @@ static nf_status find_shape(nf_context *ctx, const char *format, const nf_read_p
     if (params->columns) NF_TRY(nf_csv_columns_pick(ctx, params->columns, table));
     const bool header = named || first_is_header(table, &rows);
     if (header) table->header = rows.first;
+    if (header) NF_TRY(check_header(ctx, table));
     table->body = header ? rows.after_first : rows.first.begin;
     return NF_OK;
 }

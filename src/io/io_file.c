@@ -262,7 +262,7 @@ static nf_status sync_file(const nf_output *out)
 }
 
 /* Opens the target's folder, for fsync after the rename; -1 where it may not be read. Before the rename, so that
-   nothing * but the disk can fail after it. */
+ * nothing but the disk can fail after it. */
 static nf_status open_folder(const nf_output *out, int *fd)
 {
     const size_t length = folder_length(out->target);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows with NaN or infinity: leaving them out (skip_invalid), or naming the first one. All threads look at the rows; nothing is copied unless a row is
- * left out, in which case the kept ones are gathered into packed memory and the mapping is given up.
+ * Rows with NaN or infinity: leaving them out (skip_invalid), or naming the first one. All threads look at the rows;
+ * nothing is copied unless a row is left out, in which case the kept ones are gathered into packed memory and the mapping
+ * is given up.
  */
 #include <inttypes.h>
 #include <stdatomic.h>

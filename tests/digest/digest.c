@@ -3,13 +3,28 @@
  * Prints the number of ordered pairs (self pairs included) of a self-join and their digest, which does not depend on
  * order: the sum over all pairs (i, j) of one SplitMix64 step on i * 2^32 + j. data/README.md holds what must come out.
  * The result is taken from a stream, so its size does not matter.
- * Usage: digest FILE RADIUS [FIRST_ROWS]
+ *
+ * With "every": joins with each candidate method, with 1 and 2 threads, on every instruction set of this machine, and fails
+ * unless all of them deliver the same rows to the byte: ids, their order, and the bits of the distances.
+ * Usage: digest FILE RADIUS FIRST_ROWS(0: all) auto|every
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nearfield/nearfield.h>
+
+/* What a join gave: pairs and digest as in the table; bytes also depends on order inside rows and on distances. */
+typedef struct answer {
+    uint64_t pairs, digest, bytes;
+} answer;
+
+typedef struct setting {
+    nf_isa        isa;
+    uint32_t      threads;
+    nf_candidates candidates;
+} setting;
 
 static uint64_t mix(uint64_t x)
 {
@@ -19,58 +34,113 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-static uint64_t batch_digest(const nf_radius_batch *batch)
+static void add_batch(const nf_radius_batch *batch, answer *sum)
 {
-    uint64_t sum = 0;
-
+    const double *distances = batch->distances;
+    sum->pairs += batch->pairs;
     for (uint64_t i = 0; i < batch->rows; i++) {
-        uint64_t high = (uint64_t)(uint32_t)batch->query_ids[i] << 32;
+        const uint64_t high = (uint64_t)(uint32_t)batch->query_ids[i] << 32;
+        uint64_t       row = high;
         for (int64_t at = batch->indptr[i]; at < batch->indptr[i + 1]; at++) {
-            sum += mix(high + (uint32_t)batch->indices[at]);
+            const uint64_t pair = mix(high + (uint32_t)batch->indices[at]);
+            uint64_t       bits = 0;
+            if (distances != NULL) memcpy(&bits, &distances[at], sizeof bits);
+            sum->digest += pair;
+            row = mix(row ^ pair ^ bits);
         }
+        sum->bytes += row;
     }
-    return sum;
 }
 
-static nf_status join_digest(nf_context *ctx, const nf_radius_index *index, const nf_radius_params *params)
+static nf_status join(nf_context *ctx, const nf_dataset *file, const nf_radius_params *params, answer *out)
 {
+    nf_radius_index  *index = NULL;
     nf_radius_stream *stream = NULL;
     nf_radius_batch   batch;
-    uint64_t          pairs = 0, digest = 0;
-    nf_status         status = nf_radius_open(ctx, index, NULL, params, &stream);
 
-    if (status < 0) return status;
-    while ((status = nf_radius_next(stream, &batch)) == NF_MORE) {
-        pairs += batch.pairs;
-        digest += batch_digest(&batch);
-    }
+    nf_status status = nf_radius_index_create(ctx, nf_dataset_matrix(file), NULL, &index);
+    if (status == NF_OK) status = nf_radius_open(ctx, index, NULL, params, &stream);
+    while (stream != NULL && (status = nf_radius_next(stream, &batch)) == NF_MORE) add_batch(&batch, out);
     nf_radius_close(stream);
-    if (status == NF_OK) printf("%" PRIu64 " %016" PRIx64 "\n", pairs, digest);
+    nf_radius_index_release(index);
     return status;
+}
+
+/* One join in a context of its own. False, with a line on stderr, when it fails. */
+static int run(const nf_dataset *file, nf_radius_params params, setting with, answer *out)
+{
+    nf_context_params context;
+    nf_context       *ctx = NULL;
+    nf_error          error;
+
+    nf_context_params_init(&context);
+    context.isa = with.isa;
+    context.threads = with.threads;
+    params.candidates = with.candidates;
+    memset(out, 0, sizeof *out);
+    if (nf_context_create(&context, &ctx, &error) != NF_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 0;
+    }
+    const nf_status status = join(ctx, file, &params, out);
+    if (status != NF_OK) fprintf(stderr, "%s\n", nf_context_error(ctx)->text);
+    nf_context_destroy(ctx);
+    return status == NF_OK;
+}
+
+static int isa_is_here(nf_isa isa)
+{
+    nf_context_params params;
+    nf_context       *ctx = NULL;
+    nf_context_params_init(&params);
+    params.isa = isa;
+    const int here = nf_context_create(&params, &ctx, NULL) == NF_OK;
+    nf_context_destroy(ctx);
+    return here;
+}
+
+/* Every setting against the first answer. */
+static int run_every(const nf_dataset *file, const nf_radius_params *params, const answer *first)
+{
+    static const nf_candidates methods[] = {NF_CANDIDATES_BVH, NF_CANDIDATES_BOXES, NF_CANDIDATES_NONE};
+    for (int isa = NF_ISA_SCALAR; isa <= NF_ISA_AVX512; isa++) {
+        if (!isa_is_here((nf_isa)isa)) continue;
+        for (int i = 0; i < 6; i++) {
+            const setting with = {(nf_isa)isa, 1 + (uint32_t)i % 2, methods[i / 2]};
+            answer        got;
+            if (!run(file, *params, with, &got)) return 0;
+            if (memcmp(&got, first, sizeof got) == 0) continue;
+            fprintf(stderr, "isa %d, %" PRIu32 " threads, candidates %s: other rows\n", isa, with.threads,
+                    nf_candidates_name(with.candidates));
+            return 0;
+        }
+    }
+    return 1;
 }
 
 int main(int argc, char **argv)
 {
+    const setting    plain = {NF_ISA_AUTO, 0, NF_CANDIDATES_AUTO};
     nf_context      *ctx = NULL;
     nf_dataset      *file = NULL;
-    nf_radius_index *index = NULL;
     nf_radius_params params;
     nf_read_params   read;
+    answer           first;
 
-    if (argc < 3 || nf_context_create(NULL, &ctx, NULL) < 0) return EXIT_FAILURE;
+    if (argc != 5 || nf_context_create(NULL, &ctx, NULL) != NF_OK) return EXIT_FAILURE;
+    const int every = strcmp(argv[4], "every") == 0;
     nf_radius_params_init(&params);
     params.radius = strtod(argv[2], NULL);
     params.self = 1;
-    params.distances = NF_DISTANCES_NONE;
+    if (!every) params.distances = NF_DISTANCES_NONE;
     nf_read_params_init(&read);
-    if (argc > 3) read.rows[1] = strtoull(argv[3], NULL, 10);
+    if (strtoull(argv[3], NULL, 10) != 0) read.rows[1] = strtoull(argv[3], NULL, 10);
 
-    int failed = nf_read_matrix(ctx, argv[1], &read, &file) < 0 ||
-                 nf_radius_index_create(ctx, nf_dataset_matrix(file), NULL, &index) < 0 ||
-                 join_digest(ctx, index, &params) < 0;
-    if (failed) fprintf(stderr, "%s\n", nf_context_error(ctx)->text);
-    nf_radius_index_release(index);
+    int good = nf_read_matrix(ctx, argv[1], &read, &file) == NF_OK;
+    if (!good) fprintf(stderr, "%s\n", nf_context_error(ctx)->text);
+    good = good && run(file, params, plain, &first) && (!every || run_every(file, &params, &first));
+    if (good) printf("%" PRIu64 " %016" PRIx64 "\n", first.pairs, first.digest);
     nf_dataset_release(file);
     nf_context_destroy(ctx);
-    return failed;
+    return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

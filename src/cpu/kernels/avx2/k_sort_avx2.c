@@ -13,6 +13,7 @@
 #include "cpu/kernels/avx2/k_avx2.h"
 
 #define BLOCK 64u
+#define INSERTION_MOST 12u
 
 static inline void exchange(__m256i *low, __m256i *high)
 {
@@ -73,11 +74,24 @@ static void sort_block(const uint32_t *from, uint32_t *to)
     for (int i = 0; i < 8; i++) _mm256_storeu_si256((__m256i *)(void *)(to + 8 * i), v[i]);
 }
 
-/* Sorts fewer than 64 ids, padded with the largest value. */
+static void insert_sorted(const uint32_t *from, uint32_t *to, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t id = from[i];
+        uint64_t       at = i;
+        for (; at > 0 && to[at - 1] > id; at--) to[at] = to[at - 1];
+        to[at] = id;
+    }
+}
+
+/* Sorts fewer than 64 ids: very few by insertion, others as a block padded with the largest value. */
 static void sort_short(const uint32_t *from, uint32_t *to, uint64_t count)
 {
     uint32_t block[BLOCK];
-    if (count == 0) return;
+    if (count <= INSERTION_MOST) {
+        insert_sorted(from, to, count);
+        return;
+    }
     memset(block, 0xff, sizeof block);
     memcpy(block, from, count * sizeof *from);
     sort_block(block, block);
