@@ -103,7 +103,7 @@ for options in "--candidates none" "--candidates bvh" "--candidates boxes" "--re
     same all.npy other.npy
 done
 run 0 join "$letter" --radius 3 -q -o all.npz
-run 0 join "$letter" --radius 3 -o other.npz --memory 8M --json
+run 0 join "$letter" --radius 3 -o other.npz --memory 8M --threads 2 --json
 same all.npz other.npz
 [ "$(json batches)" -gt 1 ] || fail "8 MiB: one batch"
 
