@@ -184,6 +184,7 @@ class Nearfield:
         if usage["exit"] != 0:
             raise RuntimeError(f"exit code {usage['exit']}: {' '.join(self.arguments(product, *more))}")
         summary = json.loads((self.scratch / "summary.json").read_text(encoding="utf-8"))
+        summary["output"] = pathlib.Path(summary["output"]).name  # the scratch folder is nobody's business
         return summary | {"wall_seconds": usage["seconds"], "peak_bytes": usage["peak"]}
 
     def answer(self, product):

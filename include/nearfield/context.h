@@ -79,8 +79,8 @@ NF_API void nf_context_destroy(nf_context *ctx);
 /* Returns the first failure of the last call on ctx (status NF_OK when it succeeded). Valid until the next call. */
 NF_API const nf_error *nf_context_error(const nf_context *ctx);
 
-/* Asks the call that is running on ctx to stop soon with NF_ERR_CANCELLED. Holds until that call returns; without a
- * running call it stops the next one. Any thread; async-signal-safe. */
+/* Asks the call that is running on ctx to stop soon with NF_ERR_CANCELLED. Where none is running, or the running one is
+ * past its last look, it stops the next one. Any thread; async-signal-safe. */
 NF_API void nf_context_cancel(nf_context *ctx);
 
 /* Says what the context runs on and how much memory it uses. */
