@@ -3,7 +3,7 @@
  * Threads: runs a function over task numbers on the context's threads.
  *
  * Threads live only inside nf_pool_run: they are started, take tasks in ascending order from a shared counter, and are
- * joined. Starting one costs about 20 microseconds, so no thread is left behind that would break after fork, and a
+ * joined. Starting one is cheap beside a step's work, so no thread is left behind that would break after fork, and a
  * library that is idle has no threads at all. The calling thread works too, as worker 0, and polls progress and cancel.
  */
 #ifndef NF_CORE_POOL_H

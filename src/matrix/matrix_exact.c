@@ -8,7 +8,7 @@
  *
  *   word 0 holds weight 2^-2176 .. ; 68 words of 64 bits reach 2^2176: two's complement, the top word holds the sign.
  *
- * About 25 ns a dimension; it decides ties only (matrix_exact.h, nf_exact_compare_fast).
+ * It is slow, and decides ties only (matrix_exact.h, nf_exact_compare_fast).
  */
 #include "matrix_exact.h"
 

@@ -27,7 +27,7 @@ void nf_k_sums_avx2(nf_store store, const void *x, const void *base, size_t row_
 void nf_k_mask_positions_prepare(void);
 
 /* Pins two accumulators at this point of the program. Without it GCC computes the products of all queries of a step before
- * it adds any, runs out of registers, and spills the accumulators: measured at half the speed. */
+ * it adds any, runs out of registers, and spills the accumulators in every step. */
 #define NF_PIN(a, b) __asm__ volatile("" : "+x"(a), "+x"(b))
 
 /* Transposes 8 x 8 values of 32 bits: v[i] lane j becomes v[j] lane i. */
