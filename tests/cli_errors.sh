@@ -148,10 +148,11 @@ echo old >kept.npz
 "$NEARFIELD" generate uniform -o long.npy --rows 80000 --dims 64 -q
 interrupted() {
     local signal=$1 expected=$2 process tries=0
+    rm -f err # an older one has the word that the loop below waits for
     env --default-signal="$signal" "$NEARFIELD" join long.npy --radius 0.1 --candidates none --refine fp64 \
         --isa scalar --threads 1 --progress always -o kept.npz 2>err &
     process=$!
-    until grep -q refine err || [ $tries = 1200 ]; do
+    until grep -qs refine err || [ $tries = 1200 ]; do
         sleep 0.05
         tries=$((tries + 1))
     done
