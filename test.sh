@@ -17,7 +17,7 @@ failed=0
 skipped=0
 stage_lines=()
 ctest_line=""
-packages=(cmake ninja-build gcc g++ libc6-dev pkg-config zlib1g-dev libcmocka-dev python3)
+packages=(cmake ninja-build gcc g++ libc6-dev pkg-config zlib1g-dev libxxhash-dev libcmocka-dev python3)
 only_once='large|install|tree' # labels of tests that the plain release run settles
 
 # Other exit codes than the command's own, so that no test takes a sanitizer's report for an expected failure.

@@ -59,7 +59,11 @@ typedef struct cli_run {
 int cli_open_context(cli_run *run);
 
 int cli_run_join(cli_run *run);
+int cli_run_knn(cli_run *run);
+int cli_run_build(cli_run *run);
+int cli_run_search(cli_run *run);
 int cli_run_info(cli_run *run);
+int cli_run_verify(cli_run *run);
 int cli_run_convert(cli_run *run);
 int cli_run_generate(cli_run *run);
 int cli_run_doctor(cli_run *run);

@@ -36,6 +36,36 @@ static const nf_param query_reading[] = {
      "Take rows A to B-1 only of QUERIES; --rows is for DATA."},
 };
 
+static const nf_param building[] = {
+    {"ids", NF_PARAM_TEXT, AT(ids), "FILE", NULL, "row numbers", 0, 0,
+     "Ids of the rows: a file of n x 1 whole numbers, in any format that is read."},
+};
+
+static const nf_param index_output[] = {
+    {"output", NF_PARAM_TEXT, AT(output), "INDEX", NULL, "", 0, 0,
+     "Where the index goes; the name appears only when the file is complete."},
+};
+
+static const nf_param searching[] = {
+    {"probes", NF_PARAM_TEXT, AT(probes), "P[,P...]", NULL, "by --recall", 0, 0,
+     "Lists looked at per query; several numbers make a table of recall and speed."},
+    {"filter", NF_PARAM_TEXT, AT(filter), "FILE", NULL, "", 0, 0,
+     "Find only rows whose id is in the file (n x 1 whole numbers)."},
+    {"exclude", NF_PARAM_TEXT, AT(exclude), "FILE", NULL, "", 0, 0, "Find no row whose id is in the file."},
+};
+
+static const nf_param measuring[] = {
+    {"truth", NF_PARAM_TEXT, AT(truth), "FILE", NULL, "", 0, 0,
+     "The true neighbours (.npz, .bin, .ivecs, .npy), as knn writes them: recall is measured."},
+    {"batch", NF_PARAM_U32, AT(batch), "N", NULL, "0", 0, 2147483647,
+     "Queries per call; 0: all in one; with 1 each query is timed alone."},
+    {"repeat", NF_PARAM_U32, AT(repeat), "N", NULL, "1", 1, 1000, "Search so often, and report the median time."},
+};
+
+static const nf_param search_reading[] = {
+    {"query-rows", NF_PARAM_TEXT, AT(query_rows), "A:B", NULL, "all", 0, 0, "Take rows A to B-1 only of QUERIES."},
+};
+
 static const nf_param generating[] = {
     {"rows", NF_PARAM_U64, AT(generate.rows), "N", NULL, "1000", 0, 2147483647, "Number of rows."},
     {"dims", NF_PARAM_U32, AT(generate.dims), "D", NULL, "3", 1, 1048576, "Values in a row."},
@@ -69,6 +99,48 @@ static const cli_option_set join_sets[] = {
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
     OWN("", query_reading),
     LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set knn_sets[] = {
+    LIBRARY("Neighbours", NF_PARAMS_KNN, NULL),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    OWN("", query_reading),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set build_sets[] = {
+    LIBRARY("Index", NF_PARAMS_IVF, NULL),
+    OWN("", building),
+    OWN("Output", index_output),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set search_sets[] = {
+    LIBRARY("Neighbours", NF_PARAMS_IVF_SEARCH, "k"),
+    OWN("", searching),
+    LIBRARY("", NF_PARAMS_IVF_SEARCH, "recall epsilon0 rerank"),
+    OWN("Measuring", measuring),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Reading", NF_PARAMS_IVF_OPEN, NULL),
+    OWN("", search_reading),
+    LIBRARY("", NF_PARAMS_READ, "columns input-format dtype dims skip-invalid"),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
+static const cli_option_set verify_sets[] = {
+    LIBRARY("Limits", NF_PARAMS_CONTEXT, "threads memory"),
     OWN("Talking", talking),
     END_OF_SETS,
 };
@@ -125,13 +197,65 @@ static const cli_example join_examples[] = {
     {NULL, NULL},
 };
 
+static const char *const knn_text[] = {
+    "Finds the k nearest rows of DATA for each row of QUERIES, exactly, by comparing all pairs. Near is the smallest "
+    "Euclidean distance, the largest inner product (ip) or the largest cosine; equal distances are ordered by id.",
+    "The suffix of the output says its format: .npz (arrays ids, distances, counts), .bin (big-ann ground truth), "
+    ".ivecs (ids alone), .csv, .tsv or .txt (query, rank, id, distance).",
+    NULL,
+};
+static const cli_example knn_examples[] = {
+    {"nearfield knn base.fvecs query.fvecs -k 100 -o truth.npz", "the true neighbours, to measure recall with"},
+    {"nearfield knn data.npy data.npy --query-rows 0:5 -k 3 --format csv -o -", "the nearest of the first five rows"},
+    {"nearfield knn texts.npy question.npy -k 10 --metric cosine -o near.csv", "the largest cosines"},
+    {NULL, NULL},
+};
+
+static const char *const build_text[] = {
+    "Builds an index for approximate search: the rows are divided into lists around centres, and each row is kept as "
+    "a code of a few bits per dimension (IVF-RaBitQ). More bits give better answers and a larger file. At the end, "
+    "recall is measured on a sample, so that a search can ask for a recall.",
+    "The same data, options and instruction set give the same file, byte for byte, on any number of threads.",
+    NULL,
+};
+static const cli_example build_examples[] = {
+    {"nearfield build base.fvecs -o base.nf", "an index with the usual settings"},
+    {"nearfield build base.fbin -o base.nf --bits 3 --lists 4096", "a smaller one with lists of your choice"},
+    {"nearfield build texts.npy -o texts.nf --metric cosine --keep-vectors", "cosines; rows kept for exact ranking"},
+    {NULL, NULL},
+};
+
+static const char *const search_text[] = {
+    "Finds about the k nearest rows of an index for each row of QUERIES. More probes find more of them and take "
+    "longer; without --probes the index's own table says how many reach --recall.",
+    "With --truth, recall is printed: the share of the true neighbours that were found; a row as near as the k-th "
+    "true one counts too, so a truth with more than k neighbours a query is best where distances tie. Only the search "
+    "itself is timed, not the reading of files.",
+    NULL,
+};
+static const cli_example search_examples[] = {
+    {"nearfield search base.nf query.fvecs -k 10 -o near.npz", "ten neighbours each, recall about 0.95"},
+    {"nearfield search base.nf query.fvecs -k 10 --probes 8,16,32 --truth truth.npz", "a table of recall and speed"},
+    {"nearfield search base.nf query.fvecs -k 10 --probes 16 --batch 1", "query by query, with latencies"},
+    {"nearfield search base.nf query.fvecs -k 10 --exclude seen.npy -o new.csv", "without some rows"},
+    {NULL, NULL},
+};
+
+static const char *const verify_text[] = {
+    "Reads every byte of an index file and compares it with the checksums and with the rules of the format. What is "
+    "wrong is said in one line that names the part and its bytes, with exit code 4.",
+    NULL,
+};
+static const cli_example verify_examples[] = {{"nearfield verify base.nf", "sound, or what is wrong"}, {NULL, NULL}};
+
 static const char *const info_text[] = {
-    "Says what a file of vectors holds: format, rows, values in a row, type. The options say how to read it where "
-    "the file itself does not.",
+    "Says what a file holds. Of vectors: format, rows, values in a row, type; the options say how to read the file "
+    "where it does not say so itself. Of an index, which is known by how it begins: lists, bits, metric, recall.",
     NULL,
 };
 static const cli_example info_examples[] = {
     {"nearfield info points.npy", "format, rows, dims and type"},
+    {"nearfield info base.nf", "an index"},
     {"nearfield info dump.raw --dtype f32 --dims 128", "a file without a header"},
     {NULL, NULL},
 };
@@ -186,6 +310,15 @@ static const cli_example version_examples[] = {{"nearfield version", "version an
 const cli_command cli_commands[] = {
     {"join", "find all pairs of rows within a radius", "DATA [QUERIES] --radius R [-o FILE] [options]", join_text,
      join_examples, join_sets, 1, 2, cli_run_join},
+    {"knn", "find the k nearest rows, exactly", "DATA QUERIES -k K [-o FILE] [options]", knn_text, knn_examples,
+     knn_sets, 2, 2, cli_run_knn},
+    {"build", "make an index for approximate search", "DATA -o INDEX [options]", build_text, build_examples, build_sets,
+     1, 1, cli_run_build},
+    {"search", "find about the k nearest rows by an index",
+     "INDEX QUERIES -k K [--probes P | --recall X] [-o FILE] [options]", search_text, search_examples, search_sets, 2,
+     2, cli_run_search},
+    {"verify", "check an index file", "INDEX [options]", verify_text, verify_examples, verify_sets, 1, 1,
+     cli_run_verify},
     {"info", "say what a file holds", "FILE [options]", info_text, info_examples, info_sets, 1, 1, cli_run_info},
     {"convert", "change the format of a file of vectors", "IN OUT [options]", convert_text, convert_examples,
      convert_sets, 2, 2, cli_run_convert},

@@ -16,7 +16,7 @@ const cli_exit_text cli_exit_texts[] = {
     {CLI_FAILED, "failed, for instance because a file cannot be written"},
     {CLI_USAGE, "wrong command line"},
     {CLI_INPUT, "an input file is missing or invalid"},
-    {CLI_DAMAGED, "an index file is damaged"},
+    {CLI_DAMAGED, "an index file is damaged, of a newer version, or no index"},
     {CLI_LIMIT, "out of memory, or over a limit that was set"},
     {CLI_ENGINE, "the engine or instruction set asked for is not available"},
     {CLI_INTERRUPTED, "interrupted by SIGINT (143: by SIGTERM)"},
@@ -33,10 +33,10 @@ int cli_exit_code(nf_status status, cli_phase phase)
     case NF_ERR_MEMORY:
     case NF_ERR_DEVICE_MEMORY:
     case NF_ERR_LIMIT: return CLI_LIMIT;
-    case NF_ERR_IO: return phase == CLI_READING ? CLI_INPUT : CLI_FAILED;
+    case NF_ERR_IO: return phase == CLI_WORKING ? CLI_FAILED : CLI_INPUT;
     case NF_ERR_FORMAT:
-    case NF_ERR_VALUE:
-    case NF_ERR_VERSION: return CLI_INPUT;
+    case NF_ERR_VERSION: return phase == CLI_OPENING ? CLI_DAMAGED : CLI_INPUT;
+    case NF_ERR_VALUE: return CLI_INPUT;
     case NF_ERR_DAMAGED: return CLI_DAMAGED;
     case NF_ERR_ENGINE:
     case NF_ERR_UNSUPPORTED: return CLI_ENGINE;

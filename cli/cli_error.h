@@ -26,8 +26,8 @@ typedef struct cli_exit_text {
 extern const cli_exit_text cli_exit_texts[];
 
 /* What is going on when a call fails: a file that cannot be opened for reading is invalid input, one that cannot be
- * written is a failure. */
-typedef enum cli_phase { CLI_READING, CLI_WORKING } cli_phase;
+ * written is a failure, and an index file (CLI_OPENING) that is none, or of a newer version, counts as damaged. */
+typedef enum cli_phase { CLI_READING, CLI_OPENING, CLI_WORKING } cli_phase;
 
 /* The exit code that stands for a status. */
 int cli_exit_code(nf_status status, cli_phase phase);

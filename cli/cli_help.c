@@ -8,7 +8,7 @@
 #include "cli_error.h"
 #include "cli_options.h"
 
-const char cli_help_about[] = "find the neighbours of vectors, exactly";
+const char cli_help_about[] = "find the neighbours of vectors, exactly or by an index";
 
 const char *const cli_help_text[] = {
     "Files are read by their suffix: .npy, .fvecs, .bvecs, .ivecs, .fbin, .u8bin, .i8bin, .f16bin, .ibin, "
@@ -24,7 +24,7 @@ const cli_entry cli_variables[] = {
     {NULL, NULL},
 };
 
-const cli_entry cli_json_keys[] = {
+static const cli_entry join_keys[] = {
     {"command, version", "The command and the version of the library."},
     {"engine, isa", "What did the work."},
     {"rows, queries, dims", "Rows of DATA, queries (the rows themselves without QUERIES), values in a row."},
@@ -46,6 +46,52 @@ const cli_entry cli_json_keys[] = {
     {"output", "The file of the result, or null."},
     {NULL, NULL},
 };
+
+static const cli_entry knn_keys[] = {
+    {"command, version, engine, isa", "As of join."},
+    {"rows, queries, dims", "Rows of DATA, rows of QUERIES, values in a row."},
+    {"seconds, qps", "Wall time without reading and writing; queries per second of it."},
+    {"k, metric", "As asked for."},
+    {"compared", "Pairs of a query and a row that were looked at."},
+    {"rechecked", "Pairs that fast arithmetic left open."},
+    {"skipped, read_seconds, write_seconds, output", "As of join."},
+    {NULL, NULL},
+};
+
+static const cli_entry build_keys[] = {
+    {"command, version, engine, isa", "As of join."},
+    {"seconds", "Wall time without reading and writing."},
+    {"steps", "An object: wall time of each step."},
+    {"rows, dims, padded_dims", "Rows, values in a row, values in a code."},
+    {"lists, bits, metric, rotation, seed", "Of the index."},
+    {"keep_vectors, user_ids", "Whether the index holds the rows too, and ids that are no row numbers."},
+    {"bytes, file_id", "Length of the index file; XXH3-64 of its content, 16 hexadecimal digits."},
+    {"largest_list, empty_lists", "Rows of the largest list; how many lists have none."},
+    {"recall_table", "An array of objects: probes, and the recall@10 measured with them."},
+    {"code_error", "Mean error of a code, as a share of the residual's length."},
+    {"skipped, read_seconds, write_seconds, output", "As of join."},
+    {NULL, NULL},
+};
+
+static const cli_entry search_keys[] = {
+    {"command, version, engine, isa", "As of join."},
+    {"rows, lists, bits, metric, file_id", "Of the index."},
+    {"queries, dims, k, epsilon0, rerank, batch, repeat", "As asked for; null for infinity."},
+    {"probes", "Lists looked at per query."},
+    {"recall", "Share of the true neighbours that were found; null without --truth."},
+    {"qps, seconds", "Queries per second; wall time of the calls of the search alone, the median of the repetitions."},
+    {"scanned, refined", "Rows per query whose short code, and whose whole code, was looked at."},
+    {"latency_ms", "With --batch, an object: p50, p95, p99 of the calls; else null."},
+    {"steps", "An object: time of each step, added up over threads."},
+    {"sweep", "With several --probes an array of objects with the keys from probes to steps, in their place."},
+    {"truth_cut",
+     "Queries whose truth ends inside a tie with the k-th, so that recall may be larger; null: not known."},
+    {"skipped, read_seconds, write_seconds, output", "As of join; reading includes the index."},
+    {NULL, NULL},
+};
+
+const cli_json_object cli_json_objects[] = {
+    {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
 
 void cli_help_term(const nf_param *param, char term[CLI_TERM_SIZE])
 {

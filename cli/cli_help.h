@@ -17,7 +17,13 @@ extern const char              cli_help_about[]; /* the whole in one line */
 extern const char *const       cli_help_text[];  /* paragraphs on what holds for all commands; NULL at the end */
 extern const cli_entry cli_variables[];  /* environment */
 
-extern const cli_entry cli_json_keys[];  /* of the object that join gives */
+/* Keys of the objects that commands give. */
+typedef struct cli_json_object {
+    const char      *command; /* NULL ends the list */
+    const cli_entry *keys;
+} cli_json_object;
+
+extern const cli_json_object cli_json_objects[];
 
 /* "-o, --output FILE". */
 void cli_help_term(const nf_param *param, char term[CLI_TERM_SIZE]);

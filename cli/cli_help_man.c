@@ -97,8 +97,11 @@ void cli_help_print_man(void)
     }
     printf(".SH ENVIRONMENT\n");
     print_texts(cli_variables);
-    printf(".SH JSON\n.PP\nKeys of the object that \\fBjoin \\-\\-json\\fR gives:\n");
-    print_texts(cli_json_keys);
+    printf(".SH JSON\n");
+    for (const cli_json_object *object = cli_json_objects; object->command != NULL; object++) {
+        printf(".PP\nKeys of the object that \\fB%s \\-\\-json\\fR gives:\n", object->command);
+        print_texts(object->keys);
+    }
     printf(".SH EXAMPLES\n");
     for (const cli_command *command = cli_commands; command->name != NULL; command++) print_examples(command);
 }

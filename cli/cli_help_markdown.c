@@ -66,7 +66,9 @@ void cli_help_print_markdown(void)
     }
     printf("\n## Environment\n\n| variable | meaning |\n|---|---|\n");
     print_texts(cli_variables);
-    printf("\n## JSON\n\nThe object that `join --json` gives is one line. Keys stay; new ones may come.\n\n");
-    printf("| key | meaning |\n|---|---|\n");
-    print_texts(cli_json_keys);
+    printf("\n## JSON\n\nThe object that `--json` gives is one line. Keys stay; new ones may come.\n");
+    for (const cli_json_object *object = cli_json_objects; object->command != NULL; object++) {
+        printf("\n### %s\n\n| key | meaning |\n|---|---|\n", object->command);
+        print_texts(object->keys);
+    }
 }

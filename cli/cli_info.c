@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nearfield info: what a file of vectors holds. */
+/* nearfield info: what a file of vectors or an index file holds. */
 #include "cli_command.h"
 #include "cli_error.h"
+#include "cli_index.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -17,14 +18,35 @@ static void print_text(FILE *to, const char *path, const nf_file_info *info)
     fprintf(to, "bytes   %s (%s)\n", cli_count(info->bytes).text, cli_bytes(info->bytes).text);
 }
 
+/* An index is known by how the file begins, whatever its name. Returns false when the file does not begin so. */
+static bool report_index(cli_run *run, const char *path, int *code)
+{
+    nf_ivf_index      *index = NULL;
+    nf_ivf_open_params params;
+
+    nf_ivf_open_params_init(&params);
+    params.map = 1;
+    params.verify = NF_VERIFY_STRUCTURE;
+    const nf_status status = nf_ivf_open(run->ctx, path, &params, &index);
+    if (status == NF_ERR_FORMAT) return false;
+    if (status != NF_OK) {
+        *code = cli_fail_call(run, status, CLI_OPENING);
+        return true;
+    }
+    cli_progress_clear(&run->progress);
+    *code = cli_index_report(run, path, index);
+    nf_ivf_release(index);
+    return true;
+}
+
 int cli_run_info(cli_run *run)
 {
     const char  *path = run->settings.arguments[0];
     nf_file_info info;
     cli_json     json = {0};
-    const int    code = cli_open_context(run);
+    int          code = cli_open_context(run);
 
-    if (code != 0) return code;
+    if (code != 0 || report_index(run, path, &code)) return code;
     const nf_status status = nf_read_info(run->ctx, path, &run->settings.read, &info);
     if (status != NF_OK) return cli_fail_call(run, status, CLI_READING);
     cli_progress_clear(&run->progress);

@@ -18,7 +18,6 @@ static int check_options(cli_run *run, nf_read_params *query_read)
 {
     const cli_settings *settings = &run->settings;
     const bool          self_join = settings->argument_count < 2;
-    nf_error            error = {0};
 
     if (isnan(settings->radius.radius)) return cli_fail_usage(run, "join needs --radius R");
     if (!self_join && settings->radius.self) return cli_fail_usage(run, "--self is for a join without QUERIES");
@@ -29,40 +28,19 @@ static int check_options(cli_run *run, nf_read_params *query_read)
     if (settings->output != NULL && strcmp(settings->output, "-") == 0 && settings->write.format == NULL) {
         return cli_fail_usage(run, "'-o -' needs --format");
     }
-    *query_read = settings->read;
-    query_read->rows[0] = 0;
-    query_read->rows[1] = UINT64_MAX;
-    if (settings->query_rows != NULL && nf_read_params_set(query_read, "rows", settings->query_rows, &error) != NF_OK) {
-        return cli_fail_usage(run, "--query-%s", error.text);
-    }
-    return 0;
+    return cli_input_query_params(run, query_read);
 }
 
-/* Copies the ids, which must outlive the dataset. */
-static int keep_ids(cli_run *run, cli_join_side *side)
+/* Reads a side, and copies its ids, which must outlive the values. */
+static int read_side(cli_run *run, const nf_read_params *params, cli_input *side)
 {
+    const int code = cli_input_read(run, params, side);
+    if (code != 0 || nf_dataset_ids(side->dataset) == NULL) return code;
     const int64_t *ids = nf_dataset_ids(side->dataset);
-    if (ids == NULL) return 0;
     side->ids = malloc(side->rows * sizeof *ids + 1);
     if (side->ids == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for the ids of %s", side->path);
     memcpy(side->ids, ids, side->rows * sizeof *ids);
     return 0;
-}
-
-static int read_side(cli_run *run, const nf_read_params *params, cli_join_side *side)
-{
-    const nf_status status = nf_read_matrix(run->ctx, side->path, params, &side->dataset);
-    if (status != NF_OK) return cli_fail_call(run, status, CLI_READING);
-    const nf_matrix *matrix = nf_dataset_matrix(side->dataset);
-    side->rows = matrix->rows;
-    side->dims = matrix->dims;
-    side->dtype = (nf_dtype)matrix->dtype;
-    side->first = nf_dataset_first(side->dataset);
-    side->file_rows = nf_dataset_file_rows(side->dataset);
-    side->skipped = nf_dataset_skipped(side->dataset);
-    const nf_status valid = nf_dataset_check(run->ctx, side->dataset, side->path);
-    if (valid != NF_OK) return cli_fail_call(run, valid, CLI_READING);
-    return keep_ids(run, side);
 }
 
 static int read_inputs(cli_run *run, const nf_read_params *query_read, cli_join *join)
@@ -71,28 +49,21 @@ static int read_inputs(cli_run *run, const nf_read_params *query_read, cli_join 
     int          code = read_side(run, &run->settings.read, &join->data);
     if (code == 0 && join->queries.path != NULL) code = read_side(run, query_read, &join->queries);
     join->read_seconds = cli_now() - start;
-    if (code != 0 || join->queries.path == NULL || join->queries.dims == join->data.dims) return code;
-    return cli_fail(run, CLI_INPUT, NF_ERR_VALUE, "%s: rows have %u values, but those of %s have %u",
-                    join->queries.path, join->queries.dims, join->data.path, join->data.dims);
-}
-
-static void release_values(cli_join_side *side)
-{
-    nf_dataset_release(side->dataset);
-    side->dataset = NULL;
+    if (code != 0 || join->queries.path == NULL) return code;
+    return cli_input_same_dims(run, &join->data, &join->queries);
 }
 
 static int build_index(cli_run *run, cli_join *join)
 {
     nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(join->data.dataset), NULL, &join->index);
     if (status != NF_OK) return cli_fail_call(run, status, CLI_WORKING);
-    release_values(&join->data);
+    cli_input_release_values(&join->data);
     return 0;
 }
 
 static nf_status write_pairs(cli_run *run, cli_join *join, const nf_matrix *queries)
 {
-    const cli_join_side *asking = queries != NULL ? &join->queries : &join->data;
+    const cli_input *asking = queries != NULL ? &join->queries : &join->data;
     nf_write_params     *write = &run->settings.write;
 
     write->data_first = join->data.first;
@@ -139,9 +110,7 @@ int cli_run_join(cli_run *run)
     cli_progress_clear(&run->progress);
     if (code == 0) code = cli_join_report(run, &join);
     nf_radius_index_release(join.index);
-    release_values(&join.data);
-    release_values(&join.queries);
-    free(join.data.ids);
-    free(join.queries.ids);
+    cli_input_release(&join.data);
+    cli_input_release(&join.queries);
     return code;
 }

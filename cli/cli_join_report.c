@@ -26,16 +26,6 @@ static double pruned_share(const nf_radius_stats *stats)
     return all > 0.0 ? 1.0 - (double)stats->compared / all : 0.0;
 }
 
-static void print_side(FILE *to, const char *name, const cli_join_side *side)
-{
-    fprintf(to, "%-12s%s: %s rows of %u values, %s\n", name, side->path, cli_count(side->rows).text, side->dims,
-            nf_dtype_name(side->dtype));
-    if (side->skipped > 0) {
-        fprintf(to, "%-12s%s row%s with values that are missing or not finite\n", "  left out",
-                cli_count(side->skipped).text, side->skipped == 1 ? "" : "s");
-    }
-}
-
 static void print_times(FILE *to, const cli_join *join, bool written)
 {
     const char *between = ": ";
@@ -98,8 +88,8 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
     const nf_radius_params *params = &run->settings.radius;
     const char             *output = run->settings.output;
 
-    print_side(to, "data", &join->data);
-    if (join->queries.path != NULL) print_side(to, "queries", &join->queries);
+    cli_input_print(to, "data", &join->data);
+    if (join->queries.path != NULL) cli_input_print(to, "queries", &join->queries);
     fprintf(to, "%-12s%s%s\n", "radius", cli_number(params->radius).text,
             params->strict ? ", pairs at it left out" : "");
     fprintf(to, "%-12s%s%s%s (%s neighbours per query on average)\n", "pairs", cli_count(join->stats.pairs).text,
@@ -124,12 +114,9 @@ static void fill_steps(cli_json *json, const nf_radius_stats *stats)
 static void fill_object(cli_json *json, cli_run *run, const cli_join *join)
 {
     const nf_radius_stats *stats = &join->stats;
-    nf_context_info        info;
 
-    nf_context_describe(run->ctx, &info);
     cli_report_begin(run, json);
-    cli_json_text(json, "engine", info.engine);
-    cli_json_text(json, "isa", info.isa);
+    cli_report_engine(run, json);
     cli_json_count(json, "rows", stats->rows);
     cli_json_count(json, "queries", stats->queries);
     cli_json_count(json, "dims", stats->dims);

@@ -98,6 +98,19 @@ void cli_json_close(cli_json *json)
     json->comma = true;
 }
 
+void cli_json_open_array(cli_json *json, const char *key)
+{
+    begin_member(json, key);
+    append_text(json, "[");
+    json->comma = false;
+}
+
+void cli_json_close_array(cli_json *json)
+{
+    append_text(json, "]");
+    json->comma = true;
+}
+
 void cli_json_text(cli_json *json, const char *key, const char *value)
 {
     begin_member(json, key);

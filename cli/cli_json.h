@@ -19,6 +19,10 @@ typedef struct cli_json {
 void cli_json_open(cli_json *json, const char *key);
 void cli_json_close(cli_json *json);
 
+/* An array; its members have no key. */
+void cli_json_open_array(cli_json *json, const char *key);
+void cli_json_close_array(cli_json *json);
+
 void cli_json_text(cli_json *json, const char *key, const char *value); /* NULL: null */
 void cli_json_count(cli_json *json, const char *key, uint64_t value);
 

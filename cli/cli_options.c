@@ -46,7 +46,7 @@ bool cli_set_takes(const cli_option_set *set, const nf_param *param)
 
 char cli_option_letter(const char *name)
 {
-    static const char *const with_letter[] = {"output", "quiet", "help"};
+    static const char *const with_letter[] = {"output", "quiet", "help", "k"};
     for (size_t i = 0; i < sizeof with_letter / sizeof with_letter[0]; i++) {
         if (strcmp(name, with_letter[i]) == 0) return name[0];
     }
@@ -66,7 +66,13 @@ void cli_settings_init(cli_settings *settings)
     nf_read_params_init(&settings->read);
     nf_write_params_init(&settings->write);
     nf_generate_params_init(&settings->generate);
+    nf_knn_params_init(&settings->knn);
+    nf_ivf_params_init(&settings->ivf);
+    nf_ivf_search_params_init(&settings->ivf_search);
+    nf_ivf_open_params_init(&settings->ivf_open);
     settings->radius.radius = (double)NAN;
+    settings->ivf_search.recall = (double)NAN;
+    settings->repeat = 1;
 }
 
 /* A parameter matches by its full name, or by its letter. */
@@ -213,6 +219,10 @@ static nf_status set_option(cli_settings *settings, const found_option *option, 
     case NF_PARAMS_RADIUS: return nf_radius_params_set(&settings->radius, name, value, error);
     case NF_PARAMS_READ: return nf_read_params_set(&settings->read, name, value, error);
     case NF_PARAMS_WRITE: return nf_write_params_set(&settings->write, name, value, error);
+    case NF_PARAMS_KNN: return nf_knn_params_set(&settings->knn, name, value, error);
+    case NF_PARAMS_IVF: return nf_ivf_params_set(&settings->ivf, name, value, error);
+    case NF_PARAMS_IVF_OPEN: return nf_ivf_open_params_set(&settings->ivf_open, name, value, error);
+    case NF_PARAMS_IVF_SEARCH: return nf_ivf_search_params_set(&settings->ivf_search, name, value, error);
     default: return set_own(settings, option->param, value, error);
     }
 }
@@ -242,7 +252,10 @@ static int take_option(cli_run *run, int argc, char **argv, int *at)
     const found_option option = find(run->command, parts.name, parts.length);
     nf_error           error = {0};
 
-    if (option.param == NULL || (word[1] == '-' && parts.length == 1)) return unknown_option(run, word);
+    /* A letter stands behind one dash only, but for an option whose whole name it is. */
+    if (option.param == NULL || (word[1] == '-' && parts.length == 1 && option.param->name[1] != '\0')) {
+        return unknown_option(run, word);
+    }
     if (cli_option_needs_value(option.param) && parts.value == NULL) {
         if (*at + 1 >= argc) return cli_fail_usage(run, "--%s needs a value", option.param->name);
         parts.value = argv[++*at];

@@ -43,6 +43,14 @@ void cli_report_begin(const cli_run *run, cli_json *json)
     cli_json_text(json, "version", nf_version());
 }
 
+void cli_report_engine(const cli_run *run, cli_json *json)
+{
+    nf_context_info info;
+    nf_context_describe(run->ctx, &info);
+    cli_json_text(json, "engine", info.engine);
+    cli_json_text(json, "isa", info.isa);
+}
+
 /* Writes the object and a line feed. Returns 0 or an errno value. */
 static int write_all(int file, const cli_json *json)
 {

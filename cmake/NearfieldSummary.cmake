@@ -3,7 +3,7 @@
 
 if(PROJECT_IS_TOP_LEVEL)
     set(left_out ${NEARFIELD_ISAS_LEFT_OUT}
-        "CUDA engine: not in this version" "approximate search: not in this version")
+        "CUDA engine: not in this version" )
     if(NOT NEARFIELD_BUILD_TESTS)
         list(APPEND left_out "tests: NEARFIELD_TESTS is ${NEARFIELD_TESTS}, cmocka ${CMOCKA_VERSION}")
     endif()

@@ -41,6 +41,10 @@ refused 2 "--half is for a join without QUERIES" join p.csv p.csv --radius 1 --h
 refused 2 "--self is for a join without QUERIES" join p.csv p.csv --radius 1 --self
 refused 2 "'-o -' needs --format" join p.csv --radius 1 -o -
 refused 2 "generate needs -o FILE" generate uniform
+refused 2 "build needs -o INDEX" build p.csv
+refused 2 "knn has no option '--o'" knn p.csv p.csv --o x
+refused 2 "--k needs a value" knn p.csv p.csv -k
+refused 2 "--k is 'x'" knn p.csv p.csv -kx
 refused 2 "there is no kind 'cube'" generate cube -o x.npy
 refused 2 "--dims is '0', allowed are numbers from 1 to 1048576" generate uniform -o x.npy --dims 0
 refused 2 "there is no command 'jion'" help jion
@@ -69,6 +73,8 @@ refused 3 "empty.csv" join empty.csv --radius 1
 refused 3 "u.npy: rows have 5 values, but those of p.csv have 2" join p.csv u.npy --radius 1
 refused 3 "missing.npy" info missing.npy
 refused 3 "cut.npy" info cut.npy
+refused 3 "cut.npy" knn cut.npy p.csv -k 1 -o x.npz
+refused 4 "u.npy: " verify u.npy
 refused 3 "missing.csv" convert missing.csv x.npy
 
 # A name with a line feed still gives one line.
@@ -77,14 +83,18 @@ refused 3 "cannot open" join $'two\nlines.npy' --radius 1
 # Limits: 5. Engines: 6.
 refused 5 "3" join p.csv --radius 9 --max-results 3
 refused 5 "memory limit" join p.csv --radius 9 --memory 1K
+refused 5 "memory limit" knn p.csv p.csv -k 10000 --memory 1K
 refused 5 "memory limit" generate uniform -o x.npy --rows 1000000 --memory 1M
 refused 6 "cuda" join p.csv --radius 1 --engine cuda
+refused 6 "cuda" knn p.csv p.csv --engine cuda
 refused 6 "cuda" join p.csv --radius 1 --candidates rt
 refused 6 "cuda" join p.csv --radius 1 --refine tensor
 refused 6 "int8" join u.npy --radius 1 --refine int8
 
 # Output that cannot be written: 1.
 refused 1 "nowhere/x.npz" join p.csv --radius 9 -o nowhere/x.npz
+refused 1 "nowhere/x.npz" knn p.csv p.csv -k 1 -o nowhere/x.npz
+refused 1 "nowhere/x.nf" build u.npy --lists 2 -o nowhere/x.nf
 refused 1 "folder.npy" join p.csv --radius 9 -o folder.npy
 if [ -c /dev/full ]; then
     for arguments in "join p.csv --radius 9 --format csv -o -" "join p.csv --radius 9" "help" "info p.csv" \

@@ -11,7 +11,7 @@ same out overview
 run 0 -h
 same out overview
 
-for command in join info convert generate doctor help version; do
+for command in join knn build search verify info convert generate doctor help version; do
     grep -q "^  $command " overview || fail "the overview lacks $command"
     run 0 help $command
     cp out long
@@ -33,12 +33,18 @@ for option in radius candidates refine distances sort self half strict max-resul
     grep -q -- "--$option" out || fail "help join lacks --$option"
 done
 
+run 0 help search
+for option in k probes recall epsilon0 rerank filter exclude truth batch repeat mmap verify query-rows; do
+    grep -q -- "--$option" out || fail "help search lacks --$option"
+done
+grep -q -- '-k, --k K' out || fail "help search lacks -k"
+
 run 0 help --markdown
 cmp -s out "$SOURCE_DIR/docs/command.md" || fail "docs/command.md is not what 'nearfield help --markdown' prints"
 
 run 0 help --man
 says out ".TH NEARFIELD 1"
-is "$(grep -c '^\.SS nearfield ' out)" 7 "commands in the manual page"
+is "$(grep -c '^\.SS nearfield ' out)" 11 "commands in the manual page"
 if command -v man >/dev/null && command -v groff >/dev/null; then
     LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z out >/dev/null 2>warnings
     [ ! -s warnings ] || fail "manual page: $(head -3 warnings)"
@@ -52,6 +58,7 @@ offers() {
 }
 is "$(offers j)" join "completion of j"
 is "$(offers help con)" convert "completion of help con"
+is "$(offers build x.npy --metric c)" cosine "completion of build --metric c"
 is "$(offers join x.npy --rad)" --radius "completion of join --rad"
 is "$(offers join x.npy --sort d)" distance "completion of join --sort d"
 is "$(offers generate --se)" --seed "completion of generate --se"

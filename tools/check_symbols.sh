@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks the built library from outside:
 #   - libnearfield.so exports exactly the symbols of cmake/exports.map, which follow the public headers;
-#   - its soname carries cmake/SOVERSION, and it needs nothing beyond the C library and zlib;
+#   - its soname carries cmake/SOVERSION, and it needs nothing beyond the C library, zlib and libxxhash;
 #   - every global symbol of libnearfield.a begins with nf_;
 #   - vector instructions beyond the baseline stand only in objects of src/cpu/kernels/<instruction set> (x86-64).
 # Usage: check_symbols.sh SOURCE_DIR BUILD_DIR
@@ -40,7 +40,7 @@ check_dynamic() {
         complain "soname: $(grep SONAME "$work/dynamic")"
     sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' "$work/dynamic" >"$work/needed"
     need_lines "$work/needed" "needed libraries"
-    if grep -vE '^(libc|libm|libz|libdl|libpthread|ld-linux[a-z0-9-]*)\.so' "$work/needed"; then
+    if grep -vE '^(libc|libm|libz|libxxhash|libdl|libpthread|ld-linux[a-z0-9-]*)\.so' "$work/needed"; then
         complain "needs the libraries above"
     fi
 }

@@ -12,6 +12,7 @@ package_is_there() {
         libc6-dev) [ -e /usr/include/stdio.h ] ;;
         pkg-config) command -v pkg-config >/dev/null ;;
         zlib1g-dev) [ -e /usr/include/zlib.h ] ;;
+        libxxhash-dev) [ -e /usr/include/xxhash.h ] ;;
         libcmocka-dev) [ -e /usr/include/cmocka.h ] ;;
         python3) command -v python3 >/dev/null ;;
         *) echo "packages.sh: no rule for $1" >&2; return 1 ;;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading matrices from files and writing matrices and join results. docs/formats.md describes every format.
+ * Reading matrices and neighbours from files, and writing matrices, neighbours and join results. docs/formats.md
+ * describes every format.
  *
  * No byte of a file is trusted: every size is checked against the file's length before anything is allocated; an error's
  * text names the file, what is wrong and where. Files are written under a temporary name in the same folder and renamed
@@ -14,6 +15,7 @@
 
 #include "context.h"
 #include "matrix.h"
+#include "neighbours.h"
 #include "radius.h"
 
 #ifdef __cplusplus
@@ -114,6 +116,53 @@ NF_API NF_NODISCARD nf_status nf_write_join(nf_context *ctx, const nf_radius_ind
                                             const nf_radius_params *params, const char *path,
                                             const nf_write_params *write, nf_radius_stats *stats,
                                             double *write_seconds);
+
+/* Results of a search by k, as neighbours.h says, to be written. */
+typedef struct nf_neighbours {
+    size_t          struct_size; /* the caller sets it to sizeof(nf_neighbours) */
+    uint64_t        queries;     /* m */
+    uint32_t        k;
+    uint32_t        metric;          /* nf_metric that distances follow */
+    const int64_t  *ids;             /* m x k; -1: no neighbour, at the end of a row only */
+    const void     *distances;       /* m x k of distances_dtype; NULL: none */
+    uint32_t        distances_dtype; /* NF_DTYPE_F32 or NF_DTYPE_F64 */
+    uint32_t        reserved;
+    const uint32_t *counts;          /* m: ids of each row that are not -1; NULL: they are counted */
+} nf_neighbours;
+
+/*
+ * Writes neighbours: ".npz" (arrays ids, distances, counts), ".bin" (big-ann k-NN truth: 32-bit ids, distances as f32, under
+ * L2 squared as that format has them), ".ivecs" (ids alone), ".csv", ".tsv", ".txt" (query,rank,id,distance; ranks from
+ * 1). Ids are written as they are; query_first and query_ids of params (may be NULL) number the queries of text.
+ * NF_ERR_VALUE: an id or a distance that the format does not hold, or rows that are not as said above. NF_ERR_ARGUMENT,
+ * NF_ERR_IO, NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_write_neighbours(nf_context *ctx, const nf_neighbours *neighbours, const char *path,
+                                                  const nf_write_params *params);
+
+/* Neighbours that were read from a file. */
+typedef struct nf_neighbour_set nf_neighbour_set;
+
+/*
+ * Reads neighbours: ".npz" (ids, and distances and counts where they are there; stored or deflated), ".bin" and ".ibin"
+ * (big-ann k-NN truth, with or without distances), ".ivecs" and ".npy" (ids). format: one of these names; NULL: by the
+ * suffix. NF_ERR_IO, NF_ERR_FORMAT (file, what is wrong, where), NF_ERR_VERSION, NF_ERR_VALUE (an id below -1, a NaN),
+ * NF_ERR_ARGUMENT, NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_read_neighbours(nf_context *ctx, const char *path, const char *format,
+                                                 nf_neighbour_set **out);
+
+/* Rows, and entries of each. */
+NF_API uint64_t nf_neighbour_set_queries(const nf_neighbour_set *set);
+NF_API uint32_t nf_neighbour_set_k(const nf_neighbour_set *set);
+/* queries x k values, and one count per query; valid until release. Distances are NULL where the file has none, and are
+ * those of the file: squared where nf_neighbour_set_squared says that its format keeps L2 so. */
+NF_API const int64_t *nf_neighbour_set_ids(const nf_neighbour_set *set);
+NF_API const double *nf_neighbour_set_distances(const nf_neighbour_set *set);
+NF_API const uint32_t *nf_neighbour_set_counts(const nf_neighbour_set *set);
+NF_API uint32_t nf_neighbour_set_squared(const nf_neighbour_set *set);
+/* Releases a set. May be NULL. */
+NF_API void nf_neighbour_set_release(nf_neighbour_set *set);
 
 #ifdef __cplusplus
 }

@@ -17,7 +17,11 @@ typedef enum nf_param_group {
     NF_PARAMS_CONTEXT = 0, /* nf_context_params */
     NF_PARAMS_RADIUS = 1,  /* nf_radius_params */
     NF_PARAMS_READ = 2,    /* nf_read_params */
-    NF_PARAMS_WRITE = 3    /* nf_write_params */
+    NF_PARAMS_WRITE = 3,   /* nf_write_params */
+    NF_PARAMS_KNN = 4,     /* nf_knn_params */
+    NF_PARAMS_IVF = 5,     /* nf_ivf_params */
+    NF_PARAMS_IVF_OPEN = 6,  /* nf_ivf_open_params */
+    NF_PARAMS_IVF_SEARCH = 7 /* nf_ivf_search_params */
 } nf_param_group;
 
 typedef enum nf_param_kind {

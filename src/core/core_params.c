@@ -13,6 +13,8 @@
 
 #include "core_error.h"
 #include "nearfield/io.h"
+#include "nearfield/ivf.h"
+#include "nearfield/neighbours.h"
 #include "nearfield/radius.h"
 
 #define AT(type, member) (uint32_t) offsetof(type, member)
@@ -22,7 +24,7 @@ static const nf_param context_params[] = {
     {"engine", NF_PARAM_CHOICE, AT(nf_context_params, engine), "NAME", "auto|cpu|cuda", "auto", 0, 0,
      "What does the work."},
     {"isa", NF_PARAM_CHOICE, AT(nf_context_params, isa), "NAME", "auto|scalar|avx2|avx512", "auto", 0, 0,
-     "Instruction set of the CPU engine; the answer is the same for all."},
+     "Instruction set of the CPU engine; exact answers are the same for all."},
     {"device", NF_PARAM_I32, AT(nf_context_params, device), "N", NULL, "0", 0, 1024, "Number of the GPU."},
     {"threads", NF_PARAM_U32, AT(nf_context_params, threads), "N", NULL, "all processors", 0, 1024,
      "Threads to use; 0 stands for all processors."},
@@ -74,6 +76,49 @@ static const nf_param write_params[] = {
      "Write one number of neighbours per query instead of pairs."},
 };
 
+static const nf_param knn_params[] = {
+    {"k", NF_PARAM_U32, AT(nf_knn_params, k), "K", NULL, "10", 1, NF_MAX_K, "Neighbours per query."},
+    {"metric", NF_PARAM_CHOICE, AT(nf_knn_params, metric), "NAME", "l2|ip|cosine", "l2", 0, 0,
+     "What near means: Euclidean distance, largest inner product, largest cosine."},
+};
+
+static const nf_param ivf_params[] = {
+    {"lists", NF_PARAM_U32, AT(nf_ivf_params, lists), "N", NULL, "4 sqrt(rows)", 0, 1u << 24, "Clusters of rows."},
+    {"bits", NF_PARAM_U32, AT(nf_ivf_params, bits), "B", NULL, "5", 1, 9, "Bits of a code per dimension."},
+    {"metric", NF_PARAM_CHOICE, AT(nf_ivf_params, metric), "NAME", "l2|ip|cosine", "l2", 0, 0,
+     "What near means: Euclidean distance, largest inner product, largest cosine."},
+    {"rotation", NF_PARAM_CHOICE, AT(nf_ivf_params, rotation), "NAME", "fast|dense", "fast", 0, 0,
+     "Random rotation: Hadamard with Kac's mixing, or a dense orthogonal matrix."},
+    {"seed", NF_PARAM_U64, AT(nf_ivf_params, seed), "N", NULL, "1", 0, 0, "The same seed gives the same index."},
+    {"iterations", NF_PARAM_U32, AT(nf_ivf_params, iterations), "N", NULL, "4", 0, 1000,
+     "Rounds of k-means over all lists, after the hierarchical start."},
+    {"train-rows", NF_PARAM_U32, AT(nf_ivf_params, train_rows), "N", NULL, "64", 1, 1000000,
+     "Rows per list that k-means looks at."},
+    {"keep-vectors", NF_PARAM_FLAG, AT(nf_ivf_params, keep_vectors), NULL, NULL, "", 0, 0,
+     "Keep the rows as they came too, so that a search can rank its best candidates exactly."},
+    {"recall-rows", NF_PARAM_U32, AT(nf_ivf_params, recall_rows), "N", NULL, "256", 0, 100000,
+     "Rows on which recall by probes is measured after the build; 0: none."},
+};
+
+static const nf_param ivf_open_params[] = {
+    {"mmap", NF_PARAM_FLAG, AT(nf_ivf_open_params, map), NULL, NULL, "", 0, 0,
+     "Map the index file instead of reading it; it must not be changed meanwhile."},
+    {"verify", NF_PARAM_CHOICE, AT(nf_ivf_open_params, verify), "HOW", "full|structure", "full", 0, 0,
+     "Check every byte of the index, or only its header, sizes and lists."},
+};
+
+static const nf_param ivf_search_params[] = {
+    {"k", NF_PARAM_U32, AT(nf_ivf_search_params, k), "K", NULL, "10", 1, NF_MAX_K, "Neighbours per query."},
+    {"probes", NF_PARAM_U32, AT(nf_ivf_search_params, probes), "P", NULL, "by --recall", 0, 1u << 24,
+     "Lists looked at per query."},
+    {"recall", NF_PARAM_F64, AT(nf_ivf_search_params, recall), "X", NULL, "0.95", 0, 1,
+     "Without --probes: as few lists as gave this recall@10 when the index was built."},
+    {"epsilon0", NF_PARAM_F64, AT(nf_ivf_search_params, epsilon0), "E", NULL, "1.9", 0, HUGE_VAL,
+     "Width of the lower bound that prunes, in standard deviations; inf prunes nothing."},
+    {"rerank", NF_PARAM_U32, AT(nf_ivf_search_params, rerank), "N", NULL, "0", 0, 1000000,
+     "Rank the best N candidates by exact distance; the index must have been built with --keep-vectors."},
+};
+
 const nf_param *nf_params(nf_param_group group, size_t *count)
 {
     switch (group) {
@@ -81,6 +126,10 @@ const nf_param *nf_params(nf_param_group group, size_t *count)
     case NF_PARAMS_RADIUS: *count = COUNT_OF(radius_params); return radius_params;
     case NF_PARAMS_READ: *count = COUNT_OF(read_params); return read_params;
     case NF_PARAMS_WRITE: *count = COUNT_OF(write_params); return write_params;
+    case NF_PARAMS_KNN: *count = COUNT_OF(knn_params); return knn_params;
+    case NF_PARAMS_IVF: *count = COUNT_OF(ivf_params); return ivf_params;
+    case NF_PARAMS_IVF_OPEN: *count = COUNT_OF(ivf_open_params); return ivf_open_params;
+    case NF_PARAMS_IVF_SEARCH: *count = COUNT_OF(ivf_search_params); return ivf_search_params;
     }
     *count = 0;
     return NULL;
@@ -273,4 +322,24 @@ nf_status nf_read_params_set(nf_read_params *params, const char *name, const cha
 nf_status nf_write_params_set(nf_write_params *params, const char *name, const char *value, nf_error *error)
 {
     return nf_params_set(NF_PARAMS_WRITE, params, name, value, error);
+}
+
+nf_status nf_knn_params_set(nf_knn_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_KNN, params, name, value, error);
+}
+
+nf_status nf_ivf_params_set(nf_ivf_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_IVF, params, name, value, error);
+}
+
+nf_status nf_ivf_open_params_set(nf_ivf_open_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_IVF_OPEN, params, name, value, error);
+}
+
+nf_status nf_ivf_search_params_set(nf_ivf_search_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_IVF_SEARCH, params, name, value, error);
 }

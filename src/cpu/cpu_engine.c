@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CPU engine: its table of operations. */
+#include "cpu_ivf.h"
+#include "cpu_knn.h"
 #include "cpu_points.h"
 #include "cpu_search.h"
 
@@ -25,4 +27,6 @@ const nf_engine_ops nf_cpu_engine = {
     .batch_rows = nf_cpu_batch_rows,
     .compress = nf_cpu_compress,
     .deliver = nf_cpu_deliver,
+    .knn = nf_cpu_knn,
+    .ivf = &nf_cpu_ivf_ops,
 };

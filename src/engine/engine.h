@@ -20,6 +20,8 @@
 
 #include "core/core_context.h"
 #include "nearfield/matrix.h"
+#include "engine_ivf.h"
+#include "nearfield/neighbours.h"
 #include "nearfield/radius.h"
 
 #define NF_ENGINE_ABI 1u
@@ -113,6 +115,13 @@ typedef struct nf_engine_ops {
      * pairs kept. */
     nf_status (*deliver)(nf_context *ctx, nf_search *search, nf_batch batch, const int64_t *indptr, int32_t *indices,
                          void *distances, nf_distances distances_as, nf_sort sort);
+
+    /* ---- exact k nearest neighbours by comparing all pairs: nf_knn of nearfield/neighbours.h, arguments checked ---- */
+    nf_status (*knn)(nf_context *ctx, const nf_matrix *data, const nf_matrix *queries, const nf_knn_params *params,
+                     int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats);
+
+    /* ---- approximate k nearest neighbours ---- */
+    const nf_ivf_ops *ivf;
 } nf_engine_ops;
 
 /* The engine for a context: what it asks for, or the best one. NF_ERR_ENGINE says why one cannot run. */

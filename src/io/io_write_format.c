@@ -15,7 +15,7 @@ static const struct {
     {"npy", NF_WRITE_NPY},     {"npz", NF_WRITE_NPZ},     {"csv", NF_WRITE_CSV},     {"tsv", NF_WRITE_TSV},
     {"txt", NF_WRITE_TXT},     {"fvecs", NF_WRITE_FVECS}, {"bvecs", NF_WRITE_BVECS}, {"ivecs", NF_WRITE_IVECS},
     {"fbin", NF_WRITE_FBIN},   {"u8bin", NF_WRITE_U8BIN}, {"i8bin", NF_WRITE_I8BIN}, {"f16bin", NF_WRITE_F16BIN},
-    {"ibin", NF_WRITE_IBIN},   {"raw", NF_WRITE_RAW},
+    {"ibin", NF_WRITE_IBIN},   {"raw", NF_WRITE_RAW},     {"bin", NF_WRITE_BIN},
 };
 
 #define FORMAT_COUNT (sizeof formats / sizeof formats[0])

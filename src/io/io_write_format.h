@@ -22,7 +22,8 @@ typedef enum nf_write_format {
     NF_WRITE_I8BIN = 1 << 10,
     NF_WRITE_F16BIN = 1 << 11,
     NF_WRITE_IBIN = 1 << 12,
-    NF_WRITE_RAW = 1 << 13
+    NF_WRITE_RAW = 1 << 13,
+    NF_WRITE_BIN = 1 << 14
 } nf_write_format;
 
 #define NF_WRITE_TEXT (NF_WRITE_CSV | NF_WRITE_TSV | NF_WRITE_TXT)

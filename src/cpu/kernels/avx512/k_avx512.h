@@ -16,6 +16,9 @@ void nf_k_refine_u8_avx512(const nf_tile *tile);
 uint32_t nf_k_mask_positions_avx512(uint64_t mask, uint32_t base, uint32_t *out);
 uint64_t nf_k_rows_in_box_avx512(const float *columns, const float *low, const float *high, uint32_t dims);
 
+uint32_t nf_k_below_avx512(const float *low, const float *reach, const float *products, uint32_t count, float gain,
+                           float limit, uint16_t *masks);
+
 /* Pins an accumulator at this point of the program, so that it stays in its register (see NF_PIN of the AVX2 kernels). */
 #define NF_PIN512(a) __asm__ volatile("" : "+v"(a))
 

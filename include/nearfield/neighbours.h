@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * k nearest neighbours: what every kind of search by k shares, and the exact search.
+ *
+ * A result is two arrays of queries x k, row after row: ids and distances, in ascending order of (distance, id). A query
+ * with fewer than k neighbours has ids -1 and distances +infinity at the end of its row.
+ *
+ * Distances, by metric (smaller is nearer):
+ *   L2      Euclidean distance, not squared
+ *   IP      the negated inner product, -<x, q>
+ *   COSINE  1 - <x, q> / (|x| |q|); 1 where x or q is zero
+ */
+#ifndef NEARFIELD_NEIGHBOURS_H
+#define NEARFIELD_NEIGHBOURS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "context.h"
+#include "matrix.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum nf_metric { NF_METRIC_L2 = 0, NF_METRIC_IP = 1, NF_METRIC_COSINE = 2 } nf_metric;
+
+#define NF_MAX_K 10000u
+
+typedef struct nf_knn_params {
+    size_t   struct_size; /* set by nf_knn_params_init */
+    uint32_t k;           /* 1 to 10,000; default 10 */
+    uint32_t metric;      /* nf_metric */
+} nf_knn_params;
+
+typedef struct nf_knn_stats {
+    size_t   struct_size; /* the caller sets it to sizeof(nf_knn_stats) before the call */
+    double   seconds;
+    uint64_t compared;    /* (query, row) pairs looked at */
+    uint64_t rechecked;   /* of these, pairs that fast arithmetic left open: their distance was computed in binary64 */
+} nf_knn_stats;
+
+/* Fills params with the defaults. Cannot fail. */
+NF_API void nf_knn_params_init(nf_knn_params *params);
+
+/* Sets one parameter by name ("k", "metric") from text. NF_ERR_ARGUMENT; *error may be NULL. */
+NF_API NF_NODISCARD nf_status nf_knn_params_set(nf_knn_params *params, const char *name, const char *value,
+                                                nf_error *error);
+
+/* Returns "l2", "ip", "cosine". Static string. */
+NF_API const char *nf_metric_name(uint32_t metric);
+
+/*
+ * Finds the k nearest rows of data (n x d) for each query (m x d), exactly, by comparing all pairs. The order is that of
+ * the binary64 distances (below), then of the row number; it is the same on every engine, instruction set and thread count.
+ * L2: sqrt of the sum of squared differences, one fused multiply-add per dimension in ascending order (docs/numerics.md).
+ * IP and COSINE: inner products by one fused multiply-add per dimension in ascending order, from 0; COSINE: 1 - dot /
+ * (sqrt(xx) sqrt(qq)), each operation rounded once.
+ * ids: m x k; distances: m x k doubles; counts: m values, how many neighbours each query has (may be NULL). stats may be
+ * NULL. data and queries may be of any type; both stay the caller's.
+ * Time: n m d multiply-adds in binary32 on all threads, then binary64 for the pairs that these leave open. Memory: a
+ * few MB per thread, and one copy of a block of the data.
+ * NF_ERR_ARGUMENT (k, metric, dims that differ), NF_ERR_VALUE (NaN or infinity: row and column named), NF_ERR_MEMORY,
+ * NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_knn(nf_context *ctx, const nf_matrix *data, const nf_matrix *queries,
+                                     const nf_knn_params *params, int64_t *ids, double *distances, uint32_t *counts,
+                                     nf_knn_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Queries in the forms that a search needs (docs/ivf.md, section 5): rotated; as look-up tables for short codes; and as 16-bit
+ * integers for whole codes.
+ *
+ * Tables. Table g holds for each nibble b the sum of q over the set bits' dims 4g .. 4g + 3, less the least such sum (that of
+ * the negative values alone), in units of step, rounded to nearest. The least sums of all tables go into the base.
+ *
+ * 16 bits. q is scaled so that its largest value is 32,767, or less where the product with a code could pass 2^31.
+ */
+#include "cpu_ivf_query.h"
+
+#include <math.h>
+#include <string.h>
+
+size_t nf_query_bytes(const nf_ivf_view *view, const nf_ivf_question *question)
+{
+    return (size_t)view->padded * (4 + 4 + 2) + 32 + 7 * sizeof(float) + sizeof(int64_t) + sizeof(nf_top) +
+           (size_t)question->probes * (sizeof(nf_probe) + 2 * sizeof(uint64_t)) + (size_t)question->k * sizeof(nf_neighbour);
+}
+
+nf_status nf_query_chunk_open(nf_context *ctx, const nf_ivf_view *view, const nf_ivf_prepared *prepared,
+                              const nf_ivf_question *question, uint32_t most, nf_query_chunk *chunk)
+{
+    const uint32_t padded = view->padded, whole = (padded + 15) / 16 * 16;
+
+    *chunk = (nf_query_chunk){
+        .view = view,
+        .prepared = prepared,
+        .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)),
+        .question = question,
+        .most = most,
+        .whole = whole,
+        .rotated = nf_alloc(ctx, (uint64_t)most * padded, sizeof(float)),
+        .luts = nf_alloc(ctx, (uint64_t)most * padded, 4),
+        .wholes = nf_alloc_zero(ctx, (uint64_t)most * whole, sizeof(int16_t)),
+        .square = nf_alloc(ctx, (uint64_t)most * 7, sizeof(float)),
+        .whole_sum = nf_alloc(ctx, most, sizeof(int64_t)),
+        .probes = nf_alloc(ctx, (uint64_t)most * question->probes, sizeof(nf_probe)),
+        .tops = nf_alloc(ctx, most, sizeof(nf_top)),
+        .kept = nf_alloc(ctx, (uint64_t)most * question->k, sizeof(nf_neighbour)),
+    };
+    if (chunk->rotated == NULL || chunk->luts == NULL || chunk->wholes == NULL || chunk->square == NULL ||
+        chunk->whole_sum == NULL || chunk->probes == NULL || chunk->tops == NULL || chunk->kept == NULL) {
+        nf_query_chunk_close(chunk);
+        return nf_alloc_status(ctx);
+    }
+    chunk->mean_dot = chunk->square + most;
+    chunk->lut_step = chunk->mean_dot + most;
+    chunk->lut_base = chunk->lut_step + most;
+    chunk->lut_noise = chunk->lut_base + most;
+    chunk->whole_step = chunk->lut_noise + most;
+    chunk->limits = chunk->whole_step + most;
+    return NF_OK;
+}
+
+void nf_query_chunk_close(nf_query_chunk *chunk)
+{
+    nf_free(chunk->rotated);
+    nf_free(chunk->luts);
+    nf_free(chunk->wholes);
+    nf_free(chunk->square);
+    nf_free(chunk->whole_sum);
+    nf_free(chunk->probes);
+    nf_free(chunk->tops);
+    nf_free(chunk->kept);
+    memset(chunk, 0, sizeof *chunk);
+}
+
+/* The sums of four values over all subsets, less the least: at least 0. Returns the least. */
+static float subset_sums(const float q[4], float sums[16])
+{
+    float least = 0;
+    sums[0] = 0;
+    for (uint32_t bit = 0; bit < 4; bit++) {
+        for (uint32_t b = 0; b < 1u << bit; b++) sums[b + (1u << bit)] = sums[b] + q[bit];
+        least += q[bit] < 0 ? q[bit] : 0;
+    }
+    for (uint32_t b = 0; b < 16; b++) sums[b] -= least;
+    return least;
+}
+
+static void make_tables(nf_query_chunk *chunk, uint32_t query)
+{
+    const uint32_t padded = chunk->view->padded;
+    const float   *q = chunk->rotated + (size_t)query * padded;
+    uint8_t       *lut = chunk->luts + (size_t)query * padded * 4;
+    float          widest = 0, sums[16];
+    double         least = 0, sum = 0;
+
+    for (uint32_t k = 0; k < padded; k += 4) {
+        widest = fmaxf(widest, fabsf(q[k]) + fabsf(q[k + 1]) + fabsf(q[k + 2]) + fabsf(q[k + 3]));
+    }
+    const float step = widest / NF_LUT_LEVELS, units = widest > 0 ? NF_LUT_LEVELS / widest : 0;
+    for (uint32_t k = 0; k < padded; k += 4) {
+        least += subset_sums(q + k, sums);
+        for (uint32_t b = 0; b < 16; b++) {
+            const int entry = (int)(sums[b] * units + 0.5f);
+            lut[k * 4 + b] = (uint8_t)(entry < NF_LUT_LEVELS ? entry : NF_LUT_LEVELS);
+        }
+        sum += (double)q[k] + q[k + 1] + q[k + 2] + q[k + 3];
+    }
+    chunk->lut_step[query] = step;
+    chunk->lut_base[query] = (float)(least - 0.5 * sum);
+    chunk->lut_noise[query] = (float)padded / 4 * step * step / 12;
+}
+
+static void make_whole(nf_query_chunk *chunk, uint32_t query)
+{
+    const uint32_t padded = chunk->view->padded;
+    const float   *q = chunk->rotated + (size_t)query * padded;
+    int16_t       *whole = chunk->wholes + (size_t)query * chunk->whole;
+    float          largest = 0;
+    double         sum = 0;
+    int64_t        whole_sum = 0;
+
+    for (uint32_t k = 0; k < padded; k++) {
+        largest = fmaxf(largest, fabsf(q[k]));
+        sum += fabsf(q[k]);
+    }
+    /* Rounding adds at most padded / 2 to the sum of magnitudes. */
+    const double most = (double)((1u << chunk->view->bits) - 1), room = 2147483647.0 / most - padded;
+    const float  scale = largest > 0 ? (float)fmin(32767.0 / largest, room / sum) : 0;
+    for (uint32_t k = 0; k < padded; k++) {
+        whole[k] = (int16_t)lrintf(q[k] * scale);
+        whole_sum += whole[k];
+    }
+    chunk->whole_step[query] = scale > 0 ? 1 / scale : 0;
+    chunk->whole_sum[query] = whole_sum;
+}
+
+void nf_query_chunk_fill(nf_query_chunk *chunk, const float *queries, uint32_t count)
+{
+    const nf_ivf_view *view = chunk->view;
+
+    chunk->count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        float *rotated = chunk->rotated + (size_t)i * view->padded;
+        double square = 0, dot = 0;
+        nf_cpu_ivf_rotate_row(chunk->kernels, &view->rotation, queries + (size_t)i * view->dims, rotated);
+        for (uint32_t k = 0; k < view->padded; k++) {
+            square += (double)rotated[k] * rotated[k];
+            dot += (double)rotated[k] * view->mean_rotated[k];
+        }
+        chunk->square[i] = (float)square;
+        chunk->mean_dot[i] = (float)dot;
+        make_tables(chunk, i);
+        make_whole(chunk, i);
+        chunk->tops[i] = (nf_top){chunk->kept + (size_t)i * chunk->question->k, 0, chunk->question->k};
+    }
+}

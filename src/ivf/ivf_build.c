@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Building an index: sample, cluster, rotate, assign, encode, calibrate.
+ *
+ * Data may be a mapped file larger than memory: after the sample, rows are read in ascending order in blocks, once to
+ * find their lists and once to encode them, and once more by the exact search of step calibrate. What depends on
+ * several rows (means, lists, places) is computed in the order of rows, so that neither threads nor the size of blocks
+ * change a byte.
+ */
+#include "ivf_build.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ivf_cluster.h"
+#include "ivf_random.h"
+#include "ivf_rotation.h"
+
+#define LISTS_PER_ROOT 4.0         /* lists by default: this times sqrt(rows), but */
+#define ROWS_PER_LIST NF_IVF_BLOCK /* no fewer rows per list than fill a block */
+#define BLOCK_BYTES (8u << 20)     /* of a block of rows, at most: this and 2 MB per thread */
+#define BLOCK_BYTES_THREAD (2u << 20)
+#define LEAST_BLOCK_BYTES (64u << 10)
+
+static nf_ivf_rows rows_of(const nf_ivf_build_job *job, uint64_t first, uint64_t count)
+{
+    return (nf_ivf_rows){
+        .matrix = job->data, .what = "data", .metric = job->params.metric, .first = first, .count = count};
+}
+
+static void end_step(nf_ivf_build_job *job, nf_ivf_build_step step, double *started)
+{
+    const double now = nf_now();
+    job->stats.step_seconds[step] = now - *started;
+    *started = now;
+}
+
+/* ---- sample, cluster ---- */
+
+static nf_status sample_step(nf_ivf_build_job *job)
+{
+    nf_context    *ctx = job->ctx;
+    const uint64_t n = job->data->rows, wanted = (uint64_t)job->params.train_rows * job->index->view.lists;
+    const uint64_t count = wanted < n ? wanted : n;
+    uint64_t      *numbers = nf_alloc(ctx, count, sizeof *numbers);
+    nf_ivf_rows    rows = rows_of(job, 0, count);
+
+    nf_progress_begin(ctx, "sample", count);
+    job->sample = nf_alloc(ctx, count, job->data->dims * sizeof *job->sample);
+    if (numbers == NULL || job->sample == NULL) {
+        nf_free(numbers);
+        return nf_alloc_status(ctx);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        numbers[i] = nf_ivf_random_spread(job->params.seed, NF_IVF_STREAM_SAMPLE, i, count, n);
+    }
+    rows.numbers = numbers;
+    nf_status status = nf_ivf_rows_mean(ctx, &rows, job->index->owned.mean);
+    if (status >= 0) status = nf_ivf_rows_convert(ctx, &rows, job->index->owned.mean, job->sample);
+    nf_progress_add(ctx, count);
+    nf_free(numbers);
+    return status;
+}
+
+static nf_status cluster_step(nf_ivf_build_job *job)
+{
+    const nf_ivf_view    *view = &job->index->view;
+    const uint64_t        wanted = (uint64_t)job->params.train_rows * view->lists;
+    const nf_ivf_training training = {
+        .rows = job->sample,
+        .count = wanted < view->rows ? wanted : view->rows,
+        .dims = view->dims,
+        .lists = view->lists,
+        .iterations = job->params.iterations,
+        .seed = job->params.seed,
+    };
+    job->centroids = nf_alloc(job->ctx, view->lists, view->dims * sizeof *job->centroids);
+    if (job->centroids == NULL) return nf_alloc_status(job->ctx);
+    const nf_status status = nf_ivf_cluster(job->ctx, job->index->engine->ivf, &training, job->centroids);
+    nf_free(job->sample);
+    job->sample = NULL;
+    return status;
+}
+
+/* ---- rotate ---- */
+
+static nf_status make_rotation(nf_ivf_build_job *job)
+{
+    nf_ivf_index  *index = job->index;
+    nf_ivf_view   *view = &index->view;
+    const uint32_t padded = view->padded;
+
+    view->rotation = (nf_rotation_map){.kind = job->params.rotation, .dims = view->dims, .padded = padded};
+    if (job->params.rotation == NF_ROTATION_FAST) {
+        index->owned.signs = nf_alloc_in(job->ctx, index->memory, nf_ivf_sign_bytes(padded), 1);
+        if (index->owned.signs == NULL) return nf_alloc_status(job->ctx);
+        nf_ivf_make_signs(job->params.seed, padded, index->owned.signs);
+        view->rotation.signs = index->owned.signs;
+        return NF_OK;
+    }
+    index->owned.matrix = nf_alloc_in(job->ctx, index->memory, (uint64_t)padded * padded, sizeof(float));
+    if (index->owned.matrix == NULL) return nf_alloc_status(job->ctx);
+    view->rotation.matrix = index->owned.matrix;
+    return nf_ivf_make_matrix(job->ctx, job->params.seed, padded, index->owned.matrix);
+}
+
+static nf_status rotate_step(nf_ivf_build_job *job)
+{
+    nf_ivf_index *index = job->index;
+    nf_ivf_view  *view = &index->view;
+
+    nf_progress_begin(job->ctx, "rotate", view->lists);
+    NF_TRY(make_rotation(job));
+    index->owned.centroids = nf_alloc_in(job->ctx, index->memory, view->lists, view->padded * sizeof(float));
+    index->owned.mean_rotated = nf_alloc_in(job->ctx, index->memory, view->padded, sizeof(float));
+    if (index->owned.centroids == NULL || index->owned.mean_rotated == NULL) return nf_alloc_status(job->ctx);
+    view->centroids = index->owned.centroids;
+    view->mean_rotated = index->owned.mean_rotated;
+    NF_TRY(index->engine->ivf->rotate(job->ctx, &view->rotation, view->mean, 1, index->owned.mean_rotated));
+    NF_TRY(index->engine->ivf->rotate(job->ctx, &view->rotation, job->centroids, view->lists, index->owned.centroids));
+    nf_progress_add(job->ctx, view->lists);
+    return NF_OK;
+}
+
+/* ---- assign ---- */
+
+/* The buffers of a block: as many rows as an eighth of the memory left allows, within bounds. */
+static nf_status open_block(nf_ivf_build_job *job)
+{
+    const nf_ivf_view *view = &job->index->view;
+    const nf_memory   *memory = nf_context_memory(job->ctx);
+    const uint64_t     row_bytes = ((uint64_t)view->dims + view->padded) * sizeof(float) + 16;
+    uint64_t           bytes = BLOCK_BYTES + (uint64_t)nf_context_threads(job->ctx) * BLOCK_BYTES_THREAD;
+
+    if (nf_memory_limit(memory) != 0) {
+        const uint64_t limit = nf_memory_limit(memory), used = nf_memory_used(memory);
+        const uint64_t left = limit > used ? limit - used : 0;
+        if (bytes > left / 8) bytes = left / 8;
+        if (bytes < LEAST_BLOCK_BYTES) bytes = LEAST_BLOCK_BYTES;
+    }
+    job->block_rows = bytes / row_bytes + 1;
+    if (job->block_rows > view->rows) job->block_rows = view->rows;
+    job->rows = nf_alloc(job->ctx, job->block_rows, view->dims * sizeof(float));
+    job->rotated = nf_alloc(job->ctx, job->block_rows, view->padded * sizeof(float));
+    job->slots = nf_alloc(job->ctx, job->block_rows, sizeof *job->slots);
+    job->code_errors = nf_alloc(job->ctx, job->block_rows, sizeof *job->code_errors);
+    if (job->rows == NULL || job->rotated == NULL || job->slots == NULL || job->code_errors == NULL) {
+        return nf_alloc_status(job->ctx);
+    }
+    return NF_OK;
+}
+
+/* The next block of rows, from first on, converted into job->rows. */
+static nf_status read_block(nf_ivf_build_job *job, uint64_t first, uint64_t *count)
+{
+    const uint64_t left = job->data->rows - first;
+    *count = left < job->block_rows ? left : job->block_rows;
+    const nf_ivf_rows rows = rows_of(job, first, *count);
+    return nf_ivf_rows_convert(job->ctx, &rows, job->index->view.mean, job->rows);
+}
+
+static nf_status finish_block(nf_ivf_build_job *job, uint64_t count)
+{
+    nf_progress_add(job->ctx, count);
+    return nf_progress_poll(job->ctx);
+}
+
+static nf_status place_lists(nf_ivf_build_job *job)
+{
+    nf_ivf_index *index = job->index;
+    nf_ivf_view  *view = &index->view;
+    uint64_t     *starts = nf_alloc_zero_in(job->ctx, index->memory, (uint64_t)view->lists + 1, sizeof *starts);
+
+    index->owned.list_start = starts;
+    index->owned.block_start = nf_alloc_in(job->ctx, index->memory, (uint64_t)view->lists + 1, sizeof *starts);
+    if (starts == NULL || index->owned.block_start == NULL) return nf_alloc_status(job->ctx);
+    for (uint64_t i = 0; i < view->rows; i++) starts[job->labels[i] + 1]++;
+    for (uint32_t list = 0; list < view->lists; list++) {
+        if (starts[list + 1] > job->stats.largest_list) job->stats.largest_list = starts[list + 1];
+        job->stats.empty_lists += starts[list + 1] == 0;
+        starts[list + 1] += starts[list];
+    }
+    nf_ivf_block_starts(starts, view->lists, index->owned.block_start);
+    view->list_start = starts;
+    view->block_start = index->owned.block_start;
+    return NF_OK;
+}
+
+static nf_status assign_step(nf_ivf_build_job *job)
+{
+    const nf_ivf_view *view = &job->index->view;
+    uint64_t           count;
+
+    nf_progress_begin(job->ctx, "assign", view->rows);
+    job->labels = nf_alloc(job->ctx, view->rows, sizeof *job->labels);
+    if (job->labels == NULL) return nf_alloc_status(job->ctx);
+    NF_TRY(open_block(job));
+    for (uint64_t first = 0; first < view->rows; first += count) {
+        NF_TRY(read_block(job, first, &count));
+        NF_TRY(job->index->engine->ivf->assign(job->ctx, job->rows, count, view->dims, job->centroids, view->lists,
+                                               job->labels + first, NULL));
+        NF_TRY(finish_block(job, count));
+    }
+    nf_free(job->centroids);
+    job->centroids = NULL;
+    return place_lists(job);
+}
+
+/* ---- encode ---- */
+
+static nf_status open_codes(nf_ivf_build_job *job)
+{
+    nf_context    *ctx = job->ctx;
+    nf_ivf_index  *index = job->index;
+    nf_ivf_view   *view = &index->view;
+    nf_ivf_arrays *owned = &index->owned;
+    const size_t   record = nf_ivf_record_bytes(view->padded, view->bits);
+    const size_t   row = view->dims * nf_dtype_bytes((nf_dtype)view->vectors_dtype);
+
+    job->cursor = nf_alloc_zero(ctx, view->lists, sizeof *job->cursor);
+    owned->blocks =
+        nf_alloc_zero_in(ctx, index->memory, view->block_start[view->lists], nf_ivf_block_bytes(view->padded));
+    owned->ids = nf_alloc_in(ctx, index->memory, view->rows, view->wide_ids != 0 ? 8 : 4);
+    if (job->cursor == NULL || owned->blocks == NULL || owned->ids == NULL) return nf_alloc_status(ctx);
+    view->blocks = owned->blocks;
+    view->ids = owned->ids;
+    if (record != 0) { /* 8 bytes more, because kernels read whole words */
+        owned->records = nf_alloc_zero_in(ctx, index->memory, view->rows * record + 8, 1);
+        if (owned->records == NULL) return nf_alloc_status(ctx);
+        view->records = owned->records;
+    }
+    if (job->params.keep_vectors != 0) {
+        owned->vectors = nf_alloc_in(ctx, index->memory, view->rows, row);
+        if (owned->vectors == NULL) return nf_alloc_status(ctx);
+        view->vectors = owned->vectors;
+    }
+    return NF_OK;
+}
+
+static void set_id(nf_ivf_index *index, uint64_t at, uint64_t id)
+{
+    if (index->view.wide_ids != 0) {
+        ((uint64_t *)index->owned.ids)[at] = id;
+    } else {
+        ((uint32_t *)index->owned.ids)[at] = (uint32_t)id;
+    }
+}
+
+/* Gives the rows of a block their places: the next free slots of their lists. */
+static void place_rows(nf_ivf_build_job *job, uint64_t first, uint64_t count)
+{
+    nf_ivf_index *index = job->index;
+    nf_ivf_view  *view = &index->view;
+    const size_t  row_bytes = view->dims * nf_dtype_bytes((nf_dtype)view->vectors_dtype);
+    const size_t  stride = job->data->stride_bytes != 0 ? (size_t)job->data->stride_bytes : row_bytes;
+
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t list = job->labels[first + i];
+        job->slots[i] = job->cursor[list]++;
+        const uint64_t at = view->list_start[list] + job->slots[i];
+        set_id(index, at, first + i);
+        if (index->owned.vectors != NULL) {
+            memcpy(index->owned.vectors + at * row_bytes, (const char *)job->data->data + (first + i) * stride,
+                   row_bytes);
+        }
+    }
+}
+
+static nf_status encode_step(nf_ivf_build_job *job)
+{
+    nf_ivf_index     *index = job->index;
+    const nf_ivf_ops *ops = index->engine->ivf;
+    double            sum = 0.0;
+    uint64_t          count;
+
+    nf_progress_begin(job->ctx, "encode", index->view.rows);
+    NF_TRY(open_codes(job));
+    for (uint64_t first = 0; first < index->view.rows; first += count) {
+        NF_TRY(read_block(job, first, &count));
+        place_rows(job, first, count);
+        NF_TRY(ops->rotate(job->ctx, &index->view.rotation, job->rows, count, job->rotated));
+        const nf_ivf_encode_job encode = {
+            .view = &index->view,
+            .rotated = job->rotated,
+            .labels = job->labels + first,
+            .slots = job->slots,
+            .count = count,
+            .blocks = index->owned.blocks,
+            .records = index->owned.records,
+            .code_errors = job->code_errors,
+        };
+        NF_TRY(ops->encode(job->ctx, &encode));
+        for (uint64_t i = 0; i < count; i++) sum += job->code_errors[i];
+        NF_TRY(finish_block(job, count));
+    }
+    job->stats.code_error = sum / (double)index->view.rows;
+    return nf_ivf_index_complete(job->ctx, index);
+}
+
+/* ---- the whole ---- */
+
+static void close_job(nf_ivf_build_job *job)
+{
+    nf_free(job->sample);
+    nf_free(job->centroids);
+    nf_free(job->labels);
+    nf_free(job->cursor);
+    nf_free(job->rows);
+    nf_free(job->rotated);
+    nf_free(job->slots);
+    nf_free(job->code_errors);
+}
+
+/* From row numbers to the caller's ids. */
+static void take_ids(nf_ivf_build_job *job)
+{
+    if (job->params.ids == NULL) return;
+    for (uint64_t at = 0; at < job->index->view.rows; at++) {
+        set_id(job->index, at, (uint64_t)job->params.ids[nf_ivf_id(&job->index->view, at)]);
+    }
+}
+
+static nf_status check_ids(nf_context *ctx, const int64_t *ids, uint64_t rows, uint32_t *wide)
+{
+    for (uint64_t i = 0; ids != NULL && i < rows; i++) {
+        if (ids[i] < 0) {
+            return nf_fail(ctx, NF_ERR_ARGUMENT, "the id of row %llu is %lld; ids must not be negative",
+                           (unsigned long long)i, (long long)ids[i]);
+        }
+        if (ids[i] > UINT32_MAX) *wide = 1;
+    }
+    return NF_OK;
+}
+
+static uint32_t choose_lists(uint32_t asked, uint64_t rows)
+{
+    double lists = asked;
+    if (asked == 0) lists = fmin(floor(LISTS_PER_ROOT * sqrt((double)rows)), (double)(rows / ROWS_PER_LIST + 1));
+    return lists < (double)rows ? (uint32_t)lists : (uint32_t)rows;
+}
+
+static nf_status begin(nf_ivf_build_job *job)
+{
+    nf_context      *ctx = job->ctx;
+    const nf_matrix *data = job->data;
+    uint32_t         wide = 0;
+
+    NF_TRY(nf_ivf_check_matrix(ctx, data, "data"));
+    if (data->rows == 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "data: 0 rows, at least 1 is needed");
+    NF_TRY(check_ids(ctx, job->params.ids, data->rows, &wide));
+    if (job->params.rotation == NF_ROTATION_DENSE && data->dims > NF_IVF_MOST_DENSE_DIMS) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "data: %u dims, a dense rotation allows at most %u; use the fast one",
+                       data->dims, NF_IVF_MOST_DENSE_DIMS);
+    }
+    NF_TRY(nf_ivf_index_new(ctx, &job->index));
+    nf_ivf_index *index = job->index;
+    index->seed = job->params.seed;
+    index->user_ids = job->params.ids != NULL;
+    index->view = (nf_ivf_view){
+        .rows = data->rows,
+        .dims = data->dims,
+        .padded = nf_ivf_padded(data->dims),
+        .lists = choose_lists(job->params.lists, data->rows),
+        .bits = job->params.bits,
+        .metric = job->params.metric,
+        .wide_ids = wide,
+        .vectors_dtype = data->dtype,
+    };
+    index->owned.mean = nf_alloc_in(ctx, index->memory, data->dims, sizeof(float));
+    if (index->owned.mean == NULL) return nf_alloc_status(ctx);
+    index->view.mean = index->owned.mean;
+    return NF_OK;
+}
+
+static nf_status run_steps(nf_ivf_build_job *job)
+{
+    static nf_status (*const steps[NF_IVF_BUILD_STEPS])(nf_ivf_build_job *) = {
+        sample_step, cluster_step, rotate_step, assign_step, encode_step, nf_ivf_calibrate,
+    };
+    double started = nf_now();
+    for (uint32_t step = 0; step < NF_IVF_BUILD_STEPS; step++) {
+        NF_TRY(steps[step](job));
+        end_step(job, (nf_ivf_build_step)step, &started);
+    }
+    take_ids(job);
+    nf_ivf_index_measure(job->index);
+    return NF_OK;
+}
+
+nf_status nf_ivf_build(nf_context *ctx, const nf_matrix *data, const nf_ivf_params *params, nf_ivf_index **out,
+                       nf_ivf_build_stats *stats)
+{
+    if (ctx == NULL || out == NULL) return NF_ERR_ARGUMENT;
+    nf_context_begin(ctx);
+    *out = NULL;
+    nf_ivf_build_job job = {.ctx = ctx, .data = data};
+    const double     started = nf_now();
+
+    NF_TRY(nf_ivf_params_take(ctx, params, &job.params));
+    nf_status status = begin(&job);
+    if (status >= 0) status = run_steps(&job);
+    close_job(&job);
+    if (status < 0) {
+        nf_ivf_release(job.index);
+        return status;
+    }
+    job.stats.seconds = nf_now() - started;
+    if (stats != NULL) {
+        job.stats.struct_size = stats->struct_size;
+        memcpy(stats, &job.stats, stats->struct_size < sizeof *stats ? stats->struct_size : sizeof *stats);
+    }
+    *out = job.index;
+    return NF_OK;
+}
