@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is measured, in one form for libraries and the command: built once, then asked for recalls and for rates.
 
-A contender has family, name, build(threads) which returns seconds, bytes(), efforts, recall(effort), and rates(efforts,
-mode) which measures each effort once: {effort: {"qps": ...}}."""
+A contender has family, name, build(threads) which returns seconds, bytes(), efforts, recall(effort), rates(efforts,
+mode) which measures each effort once: {effort: {"qps": ...}}, and call_microseconds()."""
 import dataclasses
 import gc
+import statistics
 import time
 
 import numpy as np
 
 import ann_libraries
 import ann_nearfield
+
+
+CALL_ROWS = 64    # of an index that is as good as empty
+CALL_TRIES = 500
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +45,15 @@ class Task:
     truths: tuple              # of all queries, of the first ones
     scratch: object
     command: object
+    shared: dict = dataclasses.field(default_factory=dict)
 
 
 class Library:
+    """One configuration of a library, called from Python."""
+
     def __init__(self, task, kind, rank, **settings):
-        self.task = task
-        self.index = kind(task.base, rank, task.scratch, **settings)
+        self.task, self.kind, self.rank, self.settings = task, kind, rank, settings
+        self.index = kind(task.base, rank, task.scratch, task.shared, **settings)
         self.family, self.name = kind.family, self.index.name
 
     @property
@@ -54,8 +62,8 @@ class Library:
 
     def build(self, threads):
         start = time.perf_counter()
-        self.index.build(threads)
-        return time.perf_counter() - start
+        before = self.index.build(threads)
+        return before + time.perf_counter() - start
 
     def bytes(self):
         return self.index.bytes()
@@ -84,12 +92,28 @@ class Library:
             found[effort] = {"qps": 1.0 / self._seconds(mode)}
         return found
 
+    def call_microseconds(self):
+        """Median time of a call on an index that holds next to nothing: about what calling from Python costs."""
+        rows = np.ascontiguousarray(self.task.base[:CALL_ROWS])
+        settings = self.settings | ({"lists": 1} if "lists" in self.settings else {})
+        index = self.kind(rows, self.rank, self.task.scratch, {}, **settings)
+        index.build_smallest(self.task.k)
+        seconds = []
+        for row in range(CALL_TRIES):
+            part = self.task.queries[row % len(self.task.queries)][np.newaxis]
+            start = time.perf_counter()
+            index.search(part, self.task.k)
+            seconds.append(time.perf_counter() - start)
+        return 1e6 * statistics.median(seconds)
+
     def drop(self):
         self.index = None
         gc.collect()
 
 
 class Command:
+    """One configuration of the command, which times its own calls."""
+
     def __init__(self, task, **settings):
         self.task = task
         self.index = ann_nearfield.Nearfield(task.command, task.files, task.metric, task.scratch, **settings)
@@ -116,6 +140,9 @@ class Command:
         kept = ("qps", "latency_ms", "scanned", "refined")
         return {point["probes"]: {key: point[key] for key in kept if point.get(key) is not None} | {
             "recall_said": point["recall"]} for point in points}
+
+    def call_microseconds(self):
+        return 0.0
 
     def drop(self):
         self.index.drop()

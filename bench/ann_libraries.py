@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Libraries for approximate neighbours, inside this process: how each is built, searched and asked for its size.
 
-An index offers build(threads), seconds of which are timed outside, bytes(), efforts (what recall is bought with: probes
-or ef), prepare(effort, threads), and search(queries, k), which returns ids and is what is timed. Rows and queries are
-there in binary32 already; nothing is converted inside of the times."""
+An index offers build(threads), timed outside, which returns seconds to be added to that time, bytes(), efforts (what
+recall is bought with: probes or ef), prepare(effort, threads), and search(queries, k), which returns ids and is what is
+timed. Rows and queries are there in binary32 already; nothing is converted inside of the times."""
 import os
 import pathlib
+import time
 
 import faiss
 import hnswlib
@@ -17,7 +18,6 @@ GRAPH_DEGREE = 16         # M of HNSW
 GRAPH_CONSTRUCTION = 200  # its efConstruction
 GRAPH_EFFORTS = (10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 PROBES = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
-ROTATION_SEED = 123
 PRODUCTS = {"l2": faiss.METRIC_L2, "ip": faiss.METRIC_INNER_PRODUCT}
 
 
@@ -26,17 +26,23 @@ def probes_up_to(lists):
 
 
 class Index:
-    """What all of them share. rank is l2, or ip: the same order where rows have length 1."""
+    """What all of them share. rank is l2, or ip: the same order where rows have length 1. shared: a dict for what
+    several configurations can use."""
     family = ""
     efforts = GRAPH_EFFORTS
 
-    def __init__(self, base, rank, scratch, **settings):
+    def __init__(self, base, rank, scratch, shared, **settings):
         self.base, self.rank, self.scratch, self.settings = base, rank, pathlib.Path(scratch), settings
-        self.index = None
+        self.shared, self.index = shared, None
 
     @property
     def name(self):
         return ", ".join([f"{key} {value}" for key, value in self.settings.items()] + [self.rank])
+
+    def build_smallest(self, k):
+        """An index of the few rows given, on which a call takes hardly longer than getting there."""
+        self.build(1)
+        self.prepare(k, 1)
 
     def _bytes_saved(self, save):
         path = self.scratch / "index.tmp"
@@ -58,6 +64,12 @@ class FaissIndex(Index):
         self.index.train(self.base)
         self.index.add(self.base)
         self.lists = faiss.extract_index_ivf(self.index)
+        return 0.0
+
+    def build_smallest(self, k):
+        faiss.omp_set_num_threads(1)
+        self.index = faiss.IndexFlat(self.base.shape[1], PRODUCTS[self.rank])
+        self.index.add(self.base)
 
     def bytes(self):
         return len(faiss.serialize_index(self.index))
@@ -118,13 +130,24 @@ class RabitqLibrary(Index):
     def efforts(self):
         return probes_up_to(self.settings["lists"])
 
-    def build(self, threads):
-        rows, lists = self.base, self.settings["lists"]
-        means = rabitqlib.RaBitQKMeans(rows.shape[1], lists, num_threads=threads,
+    def _means(self, threads):
+        """Centres and the list of each row, with the seconds that they took: computed once for all bits."""
+        key = (self.family, self.settings["lists"], threads)
+        if key in self.shared:
+            return self.shared[key], self.shared[key][2]
+        start = time.perf_counter()
+        means = rabitqlib.RaBitQKMeans(self.base.shape[1], self.settings["lists"], num_threads=threads,
                                        final_assignment=rabitqlib.FinalAssignmentMode.Exact)
-        means.train(rows)
-        self.index = rabitqlib.IvfIndex(rows.shape[1], len(rows), lists, self.settings["bits"], self.rank)
-        self.index.build(rows, means.centroids, means.assignments, num_threads=threads)
+        means.train(self.base)
+        self.shared[key] = (means.centroids, means.assignments, time.perf_counter() - start)
+        return self.shared[key], 0.0
+
+    def build(self, threads):
+        rows = self.base
+        (centroids, assignments, _), seconds_before = self._means(threads)
+        self.index = rabitqlib.IvfIndex(rows.shape[1], len(rows), len(centroids), self.settings["bits"], self.rank)
+        self.index.build(rows, centroids, assignments, num_threads=threads)
+        return seconds_before
 
     def bytes(self):
         return self._bytes_saved(self.index.save)
@@ -144,6 +167,7 @@ class Hnswlib(Index):
         self.index = hnswlib.Index(space=self.rank, dim=self.base.shape[1])
         self.index.init_index(max_elements=len(self.base), M=GRAPH_DEGREE, ef_construction=GRAPH_CONSTRUCTION)
         self.index.add_items(self.base, num_threads=threads)
+        return 0.0
 
     def bytes(self):
         return self.index.index_file_size()
@@ -165,6 +189,7 @@ class Usearch(Index):
             ndim=self.base.shape[1], metric={"l2": "l2sq", "ip": "ip"}[self.rank], dtype="f32",
             connectivity=GRAPH_DEGREE, expansion_add=GRAPH_CONSTRUCTION)
         self.index.add(np.arange(len(self.base)), self.base, threads=threads)
+        return 0.0
 
     def bytes(self):
         return self.index.serialized_length

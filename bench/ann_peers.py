@@ -33,6 +33,7 @@ import bench_machine
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = ("numpy", "faiss-cpu", "rabitqlib", "hnswlib", "usearch")
 NEARFIELD = "Nearfield"
+BITS = (5, 6, 7, 8)
 ENOUGH = 0.04  # recall above the target at which a sweep ends
 QUICK_ROWS = 20000
 QUICK_QUERIES = 500
@@ -52,7 +53,7 @@ def parse_arguments():
     add("--mixture", type=numbers, default=(1000000, 128, 16), metavar="ROWS,DIMS,INTRINSIC", help="of the set mixture")
     add("--peers", default="", help="only families whose name holds one of these texts, in any case; commas between")
     add("--lists", type=numbers, help="lists that every family is tried with (default: about 2 and 4 sqrt(rows))")
-    add("--bits", type=numbers, default=(5, 6, 8), help="bits that every RaBitQ family is tried with")
+    add("--bits", type=numbers, help=f"bits that every RaBitQ family is tried with (default: {BITS})")
     add("-k", type=int, default=10)
     add("--target", type=float, default=0.95, help="the recall at which rates are compared")
     add("--rows", type=int, help="take the first rows only, of every set")
@@ -66,7 +67,8 @@ def parse_arguments():
     options = parser.parse_args()
     if options.quick:
         options.rows, options.queries = options.rows or QUICK_ROWS, options.queries or QUICK_QUERIES
-        options.runs, options.tune_runs, options.bits = min(options.runs, 2), 1, options.bits[1:2] or options.bits
+        options.runs, options.tune_runs, options.bits = min(options.runs, 2), 1, options.bits or (6,)
+    options.bits = options.bits or BITS
     if not 1 <= options.k <= ann_sets.KEPT:
         parser.error(f"-k is {options.k}; the right answers are kept for 1 to {ann_sets.KEPT}")
     if options.runs < 1 or options.tune_runs < 1:
@@ -141,7 +143,7 @@ def try_out(contender, modes, options, cores):
         record["qps"][mode.name] = ann_curve.at_recall(curve, options.target)
     rates = "; ".join(f"{name} {qps:,.0f}/s" for name, qps in record["qps"].items())
     say(f"  {contender.family}, {contender.name}: build {build:.1f} s, {record['bytes'] / 1e6:.1f} MB, "
-        f"recall up to {record['most_recall']:.4f}; {rates or 'does not reach the target'}")
+        f"recall up to {record['most_recall']:.4f}; {rates or 'less than asked for'}")
     return record
 
 
@@ -150,7 +152,13 @@ def tune(makers, modes, options, cores):
     best, records = {}, []
     for make in makers:
         contender = make()
-        record = try_out(contender, modes, options, cores)
+        try:
+            record = try_out(contender, modes, options, cores)
+        except (RuntimeError, ValueError, MemoryError) as refused:
+            if contender.family == NEARFIELD:
+                raise
+            record = {"configuration": contender.name, "most_recall": 0.0, "qps": {}, "error": str(refused)[:300]}
+            say(f"  {contender.family}, {contender.name}: left out, {record['error']}")
         records.append(record)
         dropped = [contender]
         for name, qps in record["qps"].items():
@@ -179,7 +187,7 @@ def alternate(chosen, mode, options):
 
 def measure_mode(tuned, mode, options):
     """Medians of one mode, Nearfield first."""
-    chosen = {family: best[mode.name] for family, (best, _) in tuned.items() if mode.name in best}
+    chosen = {family: best[mode.name] for family, best in tuned.items() if mode.name in best}
     result = {"mode": mode.name, "contenders": []}
     for family, runs in alternate(chosen, mode, options).items():
         contender, record = chosen[family]
@@ -193,6 +201,8 @@ def measure_mode(tuned, mode, options):
     ours = [one["qps"] for one in result["contenders"] if one["family"] == NEARFIELD]
     for one in result["contenders"]:
         one["microseconds"] = 1e6 / one["qps"]
+        if mode.single:
+            one["call_microseconds"] = chosen[one["family"]][0].call_microseconds()
         one["ratio"] = ours[0] / one["qps"] if ours else None
     return result
 
@@ -203,20 +213,22 @@ def wanted(family, options):
 
 
 def measure_set(task, options, record):
-    """Adds to the record of a set: tuning, then the medians of every mode."""
+    """Adds to the record of a set: tuning, then the medians of every mode. Yields whenever there is more to save."""
     lists = options.lists or default_lists(len(task.base))
     modes = ann_contenders.modes(task.cores)
     families = ann_contenders.families(task, lists, options.bits)
-    tuned = {family: tune(makers, modes, options, task.cores)
-             for family, makers in families.items() if wanted(family, options)}
-    record["tuning"] = {family: records for family, (_, records) in tuned.items()}
-    isa = [contender.isa for contender, _ in tuned[NEARFIELD][0].values()]
+    tuned = {}
+    for family, makers in families.items():
+        if wanted(family, options):
+            tuned[family], record["tuning"][family] = tune(makers, modes, options, task.cores)
+            yield
+    isa = [contender.isa for contender, _ in tuned[NEARFIELD].values()]
     record["isa"] = isa[0] if isa else ""
     for mode in modes:
         record["modes"].append(measure_mode(tuned, mode, options))
         ann_table.print_mode(record, record["modes"][-1])
         yield
-    for best, _ in tuned.values():
+    for best in tuned.values():
         for contender, _ in best.values():
             contender.drop()
 
@@ -261,11 +273,9 @@ def make_task(ann_set, files, options, scratch):
     measure = ann_sets.Measure(base, queries, ann_set.metric)
     say(f"\n{ann_set.name}: {len(base):,} rows of {base.shape[1]}, {len(queries):,} queries, {ann_set.metric}; "
         "the right answer")
-    shape = "_".join(map(str, (ann_set.name, *base.shape, len(queries))))
-    folder = options.scratch or scratch
-    path = folder / f"truth_{shape}.npz"
+    path = (options.scratch or scratch) / f"truth_{ann_set.name}_{ann_sets.digest(base, queries)}.npz"
     kth = ann_sets.truth(path, measure, rows, points, options.k)
-    first = scratch / f"truth_{shape}_singles.npz"
+    first = scratch / "truth_singles.npz"
     with np.load(path) as file:
         np.savez(first, ids=file["ids"][:singles], distances=file["distances"][:singles])
     paths = files_for_command(base, queries, singles, scratch, ann_set.name)
@@ -281,7 +291,7 @@ def main():
         scratch = pathlib.Path(folder)
         for ann_set, files in chosen_sets(options, scratch):
             task = make_task(ann_set, files, options, scratch)
-            record = {"set": ann_set.name, "metric": ann_set.metric, "rows": len(task.base), "modes": [],
+            record = {"set": ann_set.name, "metric": ann_set.metric, "rows": len(task.base), "tuning": {}, "modes": [],
                       "dims": task.base.shape[1], "queries": len(task.queries), "k": options.k,
                       "target": options.target}
             report["results"].append(record)

@@ -6,6 +6,7 @@ divided by their length where the metric is cosine, which ranks alike; the comma
 that of brute force: FAISS's flat index names candidates, binary64 decides among them, and a query whose candidates
 binary32 cannot be trusted with is compared with every row. It is kept as .npz (ids, distances), which --truth reads."""
 import dataclasses
+import hashlib
 import pathlib
 import subprocess
 
@@ -81,6 +82,15 @@ def for_libraries(values, metric):
         lengths = np.linalg.norm(values, axis=1, keepdims=True)
         values /= np.where(lengths > 0.0, lengths, 1.0)
     return np.ascontiguousarray(values, dtype=np.float32)
+
+
+def digest(*arrays):
+    """A short text that changes with the values, so that an answer is not taken for that of other data."""
+    state = hashlib.blake2b(digest_size=8)
+    for array in arrays:
+        state.update(f"{array.dtype} {array.shape}".encode())
+        state.update(np.ascontiguousarray(array))
+    return state.hexdigest()
 
 
 class Measure:

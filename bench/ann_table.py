@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints a result of ann_peers.py as the Markdown table of the README: ann_table.py FILE.json. Needs nothing but Python."""
+"""Prints a result of ann_peers.py as the Markdown table of the README: ann_table.py FILE.json.
+
+Needs nothing but Python."""
 import json
 import pathlib
 import sys
@@ -13,8 +15,12 @@ def print_machine(report):
     print(", ".join(f"{name} {version}" for name, version in report["versions"].items()), flush=True)
 
 
-def most_recall(record, family):
-    return max(one["most_recall"] for one in record["tuning"][family])
+def why_not(record, family):
+    """Why a family has no rate: what it reached, or what the library said."""
+    tried = record["tuning"][family]
+    if all("error" in one for one in tried):
+        return f"left out: {tried[0]['error'].splitlines()[0]}"
+    return f"does not reach that recall (at most {max(one['most_recall'] for one in tried):.3f})"
 
 
 def not_reached(record, mode):
@@ -32,8 +38,12 @@ def print_mode(record, mode):
         ratio = "-" if one["ratio"] is None else f"{one['ratio']:.2f}"
         print(f"  {one['family']:34}{one['qps']:>9,.0f}{one['microseconds']:>10,.1f}{ratio:>7}"
               f"{one['bytes'] / 1e6:>8.1f}{one['build_seconds']:>10.1f}  {one['configuration']}")
+    calls = [f"{one['family']} {one['call_microseconds']:.0f}" for one in mode["contenders"]
+             if one.get("call_microseconds")]
+    if calls:
+        print(f"  us of an empty call from Python: {', '.join(calls)}")
     for family in not_reached(record, mode):
-        print(f"  {family:34}does not reach that recall (at most {most_recall(record, family):.4f})")
+        print(f"  {family:34}{why_not(record, family)}")
     sys.stdout.flush()
 
 
@@ -45,7 +55,7 @@ def rows_of(record, mode):
         yield (f"{head} {one['family']} | {one['configuration'] or '-'} | {one['qps']:,.0f} | "
                f"{one['microseconds']:.0f} | {ratio} | {one['bytes'] / 1e6:.0f} | {one['build_seconds']:.0f} |")
     for family in not_reached(record, mode):
-        yield f"{head} {family} | recall at most {most_recall(record, family):.3f} | - | - | - | - | - |"
+        yield f"{head} {family} | {why_not(record, family)} | - | - | - | - | - |"
 
 
 def main():
@@ -54,8 +64,9 @@ def main():
     report = json.loads(pathlib.Path(sys.argv[1]).read_text(encoding="utf-8"))
     machine, results = report["machine"], report["results"]
     isa = results[0].get("isa", "-") if results else "-"
-    print(f"{machine['cpu']}, {machine['cores']} cores, {isa}; {report['date'][:10]}; recall@{report['arguments']['k']} "
-          f"{report['arguments']['target']:g}\n")
+    asked = report["arguments"]
+    print(f"{machine['cpu']}, {machine['cores']} cores, {isa}; {report['date'][:10]}; "
+          f"recall@{asked['k']} {asked['target']:g}\n")
     print("| set | mode | index | configuration | QPS | us per query | Nearfield's QPS / its | MB | build, s |")
     print("|---|---|---|---|---|---|---|---|---|")
     for record in results:

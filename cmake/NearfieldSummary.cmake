@@ -2,8 +2,7 @@
 # Says what this build holds and what is left out.
 
 if(PROJECT_IS_TOP_LEVEL)
-    set(left_out ${NEARFIELD_ISAS_LEFT_OUT}
-        "CUDA engine: not in this version" )
+    set(left_out ${NEARFIELD_ISAS_LEFT_OUT} "CUDA engine: not in this version")
     if(NOT NEARFIELD_BUILD_TESTS)
         list(APPEND left_out "tests: NEARFIELD_TESTS is ${NEARFIELD_TESTS}, cmocka ${CMOCKA_VERSION}")
     endif()

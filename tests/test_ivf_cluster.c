@@ -254,7 +254,7 @@ static void test_faults(void **state)
         nf_context_params params;
         nf_context       *ctx = NULL;
         nf_context_params_init(&params);
-        params.threads = 2;
+        params.threads = at % 5 == 0 ? 2 : 1;
         params.allocator = memory_hook_allocator(&hook);
         assert_int_equal(nf_context_create(&params, &ctx, NULL), NF_OK);
         memcpy(copy, rows, 400 * 4 * sizeof *copy);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact k nearest neighbours against brute force written here: distances by the contract's formula in plain binary64 loops,
- * sorted by (distance, row); ids, distances and counts must be the same bits. The formula itself is held against extended
- * precision, and against values that NumPy computed.
+ * Exact k nearest neighbours against brute force written here: distances by the contract's formula in plain binary64
+ * loops, sorted by (distance, row); ids, distances and counts must be the same bits. The formula itself is held
+ * against extended precision, and against values that NumPy computed.
  */
+#include "cpu/kernels/ivf_kernels.h"
 #include "exact_helper.h"
 #include "memory_helper.h"
 #include "nearfield/neighbours.h"
@@ -257,6 +258,38 @@ static void test_kinds(void **state)
     }
 }
 
+/* The kernel that says which rows may be near, on whole numbers, whose arithmetic is exact; also at the limit
+ * itself. */
+static void test_below(void **state)
+{
+    (void)state;
+    enum { MOST = 128 };
+    float    low[MOST], reach[MOST], products[MOST];
+    uint64_t seed = 3;
+    for (uint32_t i = 0; exact_isa(i) != NF_ISA_AUTO; i++) {
+        const nf_ivf_kernels *kernels = nf_cpu_ivf_kernels(exact_isa(i));
+        for (uint32_t count = NF_LANES; count <= MOST; count += NF_LANES) {
+            uint16_t    masks[MOST / NF_LANES + 1];
+            uint32_t    any = 0;
+            const float limit = count == NF_LANES ? -HUGE_VALF : count == MOST ? HUGE_VALF : -3.0f;
+            for (uint32_t j = 0; j < MOST; j++) {
+                low[j] = j % 9 == 0 ? HUGE_VALF : (float)random_below(&seed, 9);
+                reach[j] = (float)random_below(&seed, 3);
+                products[j] = (float)random_below(&seed, 7);
+            }
+            masks[count / NF_LANES] = 0x5a5a;
+            const uint32_t got = kernels->below(low, reach, products, count, 2.0f, limit, masks);
+            for (uint32_t j = 0; j < count; j++) {
+                const uint32_t want = low[j] - products[j] - 2.0f * reach[j] < limit;
+                assert_int_equal(masks[j / NF_LANES] >> j % NF_LANES & 1, want);
+                any |= want;
+            }
+            assert_int_equal(got != 0, any);
+            assert_int_equal(masks[count / NF_LANES], 0x5a5a);
+        }
+    }
+}
+
 static void test_shapes(void **state)
 {
     (void)state;
@@ -356,7 +389,9 @@ static void test_integers_grow(void **state)
     /* Equal rows lie in the centre; the squares of such queries do not fit binary64. */
     nf_matrix equal = exact_matrix(NF_DTYPE_I32, 30, 1200);
     for (uint64_t i = 0; i < 30 * 1200; i++) exact_put(&equal, i / 1200, (uint32_t)(i % 1200), 3.0);
-    for (uint64_t i = 0; i < 6 * 1200; i++) exact_put(&queries, i / 1200, (uint32_t)(i % 1200), 0x1p24 - (double)random_below(&seed, 99));
+    for (uint64_t i = 0; i < 6 * 1200; i++) {
+        exact_put(&queries, i / 1200, (uint32_t)(i % 1200), 0x1p24 - (double)random_below(&seed, 99));
+    }
     check_metrics(ctx, &equal, &queries, 12);
     exact_free(&equal);
     exact_free(&data);
@@ -384,7 +419,8 @@ static void test_blocks_and_rounds(void **state)
 {
     (void)state;
     nf_context *ctx = exact_context(NF_ISA_AUTO, 2, 0), *small = exact_context(NF_ISA_AUTO, 2, 400000);
-    nf_matrix   wide = made(UNIFORM, NF_DTYPE_F32, 400, 3000, 1), wide_queries = made(UNIFORM, NF_DTYPE_F32, 3, 3000, 2);
+    nf_matrix   wide = made(UNIFORM, NF_DTYPE_F32, 400, 3000, 1);
+    nf_matrix   wide_queries = made(UNIFORM, NF_DTYPE_F32, 3, 3000, 2);
     nf_matrix   data = made(GRID, NF_DTYPE_F64, 500, 50, 3), queries = made(UNIFORM, NF_DTYPE_F64, 60, 50, 4);
     check_metrics(ctx, &wide, &wide_queries, 20);
     check_metrics(small, &data, &queries, 20);
@@ -421,7 +457,8 @@ static void test_threads(void **state)
 {
     (void)state;
     static const uint32_t threads[] = {1, 2, 7};
-    nf_matrix             data = made(MIXED, NF_DTYPE_F32, 1500, 24, 1), queries = made(MIXED, NF_DTYPE_F32, 201, 24, 2);
+    nf_matrix             data = made(MIXED, NF_DTYPE_F32, 1500, 24, 1);
+    nf_matrix             queries = made(MIXED, NF_DTYPE_F32, 201, 24, 2);
     answer                first = answer_open(queries.rows, 9);
     for (uint32_t metric = NF_METRIC_L2; metric <= NF_METRIC_COSINE; metric++) {
         for (size_t t = 0; t < 3; t++) {
@@ -691,6 +728,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden),
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_below),
         cmocka_unit_test(test_shapes),
         cmocka_unit_test(test_types),
         cmocka_unit_test(test_strides),

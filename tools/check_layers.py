@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the rules of the source tree that a compiler does not: which folder may include which.
 
-Every C file in include/, src/, cli/ and examples/ belongs to one area (its folder). Every quoted include is resolved as
+Every C file in include/, src/, cli/, examples/ and fuzz/ belongs to one area (its folder). Every quoted include is resolved as
 the compiler would (own folder, src/, include/), and the arrow from area to area must be in ARROWS. A folder that has no
 rule, an include that resolves to nothing, and a tree without sources are errors: a check that cannot see its subject
 must not pass. With --readmes, each folder's README must name each of its files.
@@ -33,8 +33,9 @@ ARROWS = {
                                "src/cpu/kernels/scalar", "src/cpu/kernels/avx2"},
     "cli": {"include"},
     "examples": {"include"},
+    "fuzz": {"include", "src/store", "src/ivf", "src/engine", "src/core"},
 }
-ROOTS = ("include", "src", "cli", "examples")
+ROOTS = ("include", "src", "cli", "examples", "fuzz")
 MUST_HAVE_FILES = ("include", "src/core", "src/exact", "src/cpu", "src/io", "cli")
 
 # Headers that speak to the processor: for kernels, and for the one file that asks what the processor can do.

@@ -32,13 +32,13 @@ typedef enum nf_verify { NF_VERIFY_FULL = 0, NF_VERIFY_STRUCTURE = 1 } nf_verify
 
 typedef struct nf_ivf_params {
     size_t         struct_size;  /* set by nf_ivf_params_init */
-    uint32_t       lists;        /* clusters; 0 (default): about 4 sqrt(n). More than rows: as many as rows */
+    uint32_t       lists;        /* clusters; 0 (default): 4 sqrt(n), or n / 32 + 1 if less. More than rows: as many as rows */
     uint32_t       bits;         /* per dimension, 1 to 9; default 5 */
     uint32_t       metric;       /* nf_metric */
     uint32_t       rotation;     /* nf_rotation: Hadamard and Kac (default), or dense orthogonal */
     uint64_t       seed;         /* default 1 */
-    uint32_t       iterations;   /* of k-means over all lists, after the hierarchical start; default 4 */
-    uint32_t       train_rows;   /* rows per list that k-means looks at; default 64 */
+    uint32_t       iterations;   /* of k-means over all lists, after the hierarchical start; default 8 */
+    uint32_t       train_rows;   /* rows per list that k-means looks at; default 128 */
     uint32_t       keep_vectors; /* 1: the index also keeps the rows as they came, for exact re-ranking */
     uint32_t       recall_rows;  /* rows on which recall by probes is measured after the build; default 256; 0: none */
     const int64_t *ids;          /* one id per row, none negative; NULL: row numbers */
@@ -79,7 +79,8 @@ typedef struct nf_ivf_search_params {
     size_t   struct_size; /* set by nf_ivf_search_params_init */
     uint32_t k;           /* 1 to 10,000; default 10 */
     uint32_t probes;      /* lists per query; 0: by recall. More than lists: all */
-    double   recall;      /* with probes 0: the least probes whose measured recall@10 reaches it; default 0.95 */
+    double   recall;      /* with probes 0: the least probes whose measured recall@10 reaches it, or, where none does, comes
+                             within 0.002 of the best; default 0.95. An index without a table: 32 + lists / 32 probes */
     double   epsilon0;    /* width of the lower bound in standard deviations; default 1.9; infinity: nothing is pruned */
     uint32_t rerank;      /* best candidates whose exact distance is computed; 0: none; needs keep_vectors */
     uint32_t reserved;
@@ -113,17 +114,20 @@ NF_API NF_NODISCARD nf_status nf_ivf_open_params_set(nf_ivf_open_params *params,
 NF_API NF_NODISCARD nf_status nf_ivf_search_params_set(nf_ivf_search_params *params, const char *name, const char *value,
                                                        nf_error *error);
 
-/* Returns the name of a step ("cluster", "assign", ...; "rotate", "probe", ...); NULL beyond. Static string. */
+/* Returns the name of a step ("cluster", "assign", ...; "prepare", "probe", ...); NULL beyond. Static string. */
 NF_API const char *nf_ivf_build_step_name(uint32_t step);
 NF_API const char *nf_ivf_search_step_name(uint32_t step);
 
 /*
- * Builds an index on n x d data of any type, n >= 1, d <= 8192. The rows are read three times in order (in blocks), so that
- * data may be a mapped file larger than memory; they are not kept unless keep_vectors asks for it. stats may be NULL.
+ * Builds an index on n x d data of any type, n >= 1, d <= 8192 (4096 with the dense rotation). The rows are read three times in
+ * order (in blocks), so that data may be a mapped file larger than memory; they are not kept unless keep_vectors asks for it.
+ * stats may be NULL.
  * Cost: training lists x train_rows rows; n x lists x d multiply-adds for the assignment; O(n d log d) for the rest.
- * Memory under the limit: training rows and a few MB per thread; the index itself does not count.
- * NF_ERR_ARGUMENT (bits, dims, rows, ids, no rows), NF_ERR_VALUE (NaN or infinity: row and column named), NF_ERR_MEMORY,
- * NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ * Memory under the limit: the training rows, 4 bytes per row, and blocks of 8 MB and 2 MB per thread; the index itself does not
+ * count. Training rows take at most a quarter of the memory left: only where that is fewer than train_rows per list does the
+ * limit change the index.
+ * NF_ERR_ARGUMENT (bits, dims, rows, ids, no rows), NF_ERR_VALUE (NaN, infinity, or under L2 and IP beyond 2^53: row and column
+ * named), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
  */
 NF_API NF_NODISCARD nf_status nf_ivf_build(nf_context *ctx, const nf_matrix *data, const nf_ivf_params *params,
                                            nf_ivf_index **out, nf_ivf_build_stats *stats);
@@ -155,8 +159,9 @@ NF_API NF_NODISCARD nf_status nf_ivf_recall_point(const nf_ivf_index *index, uin
  * Finds about the k nearest rows of each query (m x d, any type). ids and distances: m x k, as neighbours.h says, the
  * distances estimated from the codes (exact with rerank). counts: m values or NULL. stats may be NULL.
  * Method: arXiv:2409.09913; lists nearest first, short codes filter by a lower bound, survivors by the whole code.
- * Cost: m x lists x d multiply-adds for the lists, then the rows of the lists probed. Memory: about 1 MB per thread and 16
- * bytes per list. An index may be searched by any number of threads at once, each with a context of its own.
+ * Cost: m x lists x d multiply-adds for the lists, then the rows of the lists probed. Memory: up to 32 MB of
+ * queries and results and 10 MB per thread. An index may be searched by any number of threads at once, each with a context of
+ * its own.
  * NF_ERR_ARGUMENT, NF_ERR_VALUE (NaN or infinity in queries), NF_ERR_UNSUPPORTED (rerank without keep_vectors),
  * NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
  */

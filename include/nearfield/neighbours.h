@@ -54,12 +54,14 @@ NF_API const char *nf_metric_name(uint32_t metric);
  * Finds the k nearest rows of data (n x d) for each query (m x d), exactly, by comparing all pairs. The order is that of
  * the binary64 distances (below), then of the row number; it is the same on every engine, instruction set and thread count.
  * L2: sqrt of the sum of squared differences, one fused multiply-add per dimension in ascending order (docs/numerics.md).
- * IP and COSINE: inner products by one fused multiply-add per dimension in ascending order, from 0; COSINE: 1 - dot /
- * (sqrt(xx) sqrt(qq)), each operation rounded once.
+ * IP and COSINE: inner products by one fused multiply-add per dimension in ascending order, from 0; IP: 0 - dot, so never -0;
+ * COSINE: 1 - dot / (sqrt(xx) sqrt(qq)), each operation rounded once, after a row whose xx is outside [2^-900, 2^1000] has
+ * been scaled by a power of two.
  * ids: m x k; distances: m x k doubles; counts: m values, how many neighbours each query has (may be NULL). stats may be
  * NULL. data and queries may be of any type; both stay the caller's.
- * Time: n m d multiply-adds in binary32 on all threads, then binary64 for the pairs that these leave open. Memory: a
- * few MB per thread, and one copy of a block of the data.
+ * Time: n m d multiply-adds in binary32 on all threads, then binary64 for the pairs that these leave open. Memory: up
+ * to 64 MB for a round of queries (a quarter of what is left of the limit, if less), one 2 MB block of data, and less than
+ * 1 MB per thread.
  * NF_ERR_ARGUMENT (k, metric, dims that differ), NF_ERR_VALUE (NaN or infinity: row and column named), NF_ERR_MEMORY,
  * NF_ERR_LIMIT, NF_ERR_CANCELLED.
  */

@@ -83,16 +83,17 @@ static const nf_param knn_params[] = {
 };
 
 static const nf_param ivf_params[] = {
-    {"lists", NF_PARAM_U32, AT(nf_ivf_params, lists), "N", NULL, "4 sqrt(rows)", 0, 1u << 24, "Clusters of rows."},
+    {"lists", NF_PARAM_U32, AT(nf_ivf_params, lists), "N", NULL, "4 sqrt(rows)", 0, 1u << 24,
+     "Clusters of rows; by default at most rows / 32 + 1."},
     {"bits", NF_PARAM_U32, AT(nf_ivf_params, bits), "B", NULL, "5", 1, 9, "Bits of a code per dimension."},
     {"metric", NF_PARAM_CHOICE, AT(nf_ivf_params, metric), "NAME", "l2|ip|cosine", "l2", 0, 0,
      "What near means: Euclidean distance, largest inner product, largest cosine."},
     {"rotation", NF_PARAM_CHOICE, AT(nf_ivf_params, rotation), "NAME", "fast|dense", "fast", 0, 0,
      "Random rotation: Hadamard with Kac's mixing, or a dense orthogonal matrix."},
     {"seed", NF_PARAM_U64, AT(nf_ivf_params, seed), "N", NULL, "1", 0, 0, "The same seed gives the same index."},
-    {"iterations", NF_PARAM_U32, AT(nf_ivf_params, iterations), "N", NULL, "4", 0, 1000,
+    {"iterations", NF_PARAM_U32, AT(nf_ivf_params, iterations), "N", NULL, "8", 0, 1000,
      "Rounds of k-means over all lists, after the hierarchical start."},
-    {"train-rows", NF_PARAM_U32, AT(nf_ivf_params, train_rows), "N", NULL, "64", 1, 1000000,
+    {"train-rows", NF_PARAM_U32, AT(nf_ivf_params, train_rows), "N", NULL, "128", 1, 1000000,
      "Rows per list that k-means looks at."},
     {"keep-vectors", NF_PARAM_FLAG, AT(nf_ivf_params, keep_vectors), NULL, NULL, "", 0, 0,
      "Keep the rows as they came too, so that a search can rank its best candidates exactly."},

@@ -100,7 +100,10 @@ float nf_cpu_ivf_rescale_factor(const nf_ivf_kernels *kernels, const float *resi
 {
     const float most = (float)((1u << ex_bits) - 1);
     float       largest = 0, t[4];
-    for (uint32_t i = 0; i < padded; i++) largest = fmaxf(largest, fabsf(residual[i]));
+    for (uint32_t i = 0; i < padded; i++) {
+        const float magnitude = fabsf(residual[i]);
+        if (magnitude > largest) largest = magnitude; /* fmaxf would be a call */
+    }
 
     const double by_mean = mean_factor(ex_bits) * sqrt(padded) / norm, by_largest = (most + 1) / largest;
     const double low = 0.8 * fmin(by_mean, by_largest), high = 1.12 * fmax(by_mean, by_largest);

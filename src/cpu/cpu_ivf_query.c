@@ -13,6 +13,8 @@
 #include <math.h>
 #include <string.h>
 
+#define LEAST 0x1p-100f /* queries with no larger value are zero: their inverse may be no number */
+
 size_t nf_query_bytes(const nf_ivf_view *view, const nf_ivf_question *question)
 {
     return (size_t)view->padded * (4 + 4 + 2) + 32 + 7 * sizeof(float) + sizeof(int64_t) + sizeof(nf_top) +
@@ -67,17 +69,28 @@ void nf_query_chunk_close(nf_query_chunk *chunk)
     memset(chunk, 0, sizeof *chunk);
 }
 
-/* The sums of four values over all subsets, less the least: at least 0. Returns the least. */
-static float subset_sums(const float q[4], float sums[16])
+/* The sums of four values over all subsets, less the least, in units, rounded: 16 entries. Written so that a compiler makes
+ * vector code of it; products with 0 and 1 are exact. */
+static void subset_sums(const float q[4], float least, float units, uint8_t entries[16])
 {
-    float least = 0;
-    sums[0] = 0;
-    for (uint32_t bit = 0; bit < 4; bit++) {
-        for (uint32_t b = 0; b < 1u << bit; b++) sums[b + (1u << bit)] = sums[b] + q[bit];
-        least += q[bit] < 0 ? q[bit] : 0;
+    static const float bit0[16] = {0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1};
+    static const float bit1[16] = {0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1, 0, 0, 1, 1};
+    static const float bit2[16] = {0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 1, 1, 1};
+    static const float bit3[16] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    int32_t            whole[16];
+    for (uint32_t b = 0; b < 16; b++) {
+        const float sum = q[0] * bit0[b] + q[1] * bit1[b] + q[2] * bit2[b] + q[3] * bit3[b] - least;
+        whole[b] = (int32_t)(sum * units + 0.5f);
     }
-    for (uint32_t b = 0; b < 16; b++) sums[b] -= least;
-    return least;
+    for (uint32_t b = 0; b < 16; b++) {
+        const int32_t entry = whole[b] < NF_LUT_LEVELS ? whole[b] : NF_LUT_LEVELS;
+        entries[b] = (uint8_t)(entry > 0 ? entry : 0);
+    }
+}
+
+static inline float negative_part(float value)
+{
+    return value < 0 ? value : 0;
 }
 
 static void make_tables(nf_query_chunk *chunk, uint32_t query)
@@ -85,19 +98,18 @@ static void make_tables(nf_query_chunk *chunk, uint32_t query)
     const uint32_t padded = chunk->view->padded;
     const float   *q = chunk->rotated + (size_t)query * padded;
     uint8_t       *lut = chunk->luts + (size_t)query * padded * 4;
-    float          widest = 0, sums[16];
+    float          widest = 0;
     double         least = 0, sum = 0;
 
     for (uint32_t k = 0; k < padded; k += 4) {
-        widest = fmaxf(widest, fabsf(q[k]) + fabsf(q[k + 1]) + fabsf(q[k + 2]) + fabsf(q[k + 3]));
+        const float width = fabsf(q[k]) + fabsf(q[k + 1]) + fabsf(q[k + 2]) + fabsf(q[k + 3]);
+        if (width > widest) widest = width;
     }
-    const float step = widest / NF_LUT_LEVELS, units = widest > 0 ? NF_LUT_LEVELS / widest : 0;
+    const float step = widest / NF_LUT_LEVELS, units = widest > LEAST ? NF_LUT_LEVELS / widest : 0;
     for (uint32_t k = 0; k < padded; k += 4) {
-        least += subset_sums(q + k, sums);
-        for (uint32_t b = 0; b < 16; b++) {
-            const int entry = (int)(sums[b] * units + 0.5f);
-            lut[k * 4 + b] = (uint8_t)(entry < NF_LUT_LEVELS ? entry : NF_LUT_LEVELS);
-        }
+        const float low = negative_part(q[k]) + negative_part(q[k + 1]) + negative_part(q[k + 2]) + negative_part(q[k + 3]);
+        subset_sums(q + k, low, units, lut + (size_t)k * 4);
+        least += low;
         sum += (double)q[k] + q[k + 1] + q[k + 2] + q[k + 3];
     }
     chunk->lut_step[query] = step;
@@ -115,12 +127,13 @@ static void make_whole(nf_query_chunk *chunk, uint32_t query)
     int64_t        whole_sum = 0;
 
     for (uint32_t k = 0; k < padded; k++) {
-        largest = fmaxf(largest, fabsf(q[k]));
-        sum += fabsf(q[k]);
+        const float magnitude = fabsf(q[k]);
+        if (magnitude > largest) largest = magnitude; /* fmaxf would be a call */
+        sum += magnitude;
     }
     /* Rounding adds at most padded / 2 to the sum of magnitudes. */
     const double most = (double)((1u << chunk->view->bits) - 1), room = 2147483647.0 / most - padded;
-    const float  scale = largest > 0 ? (float)fmin(32767.0 / largest, room / sum) : 0;
+    const float  scale = largest > LEAST ? (float)fmin(32767.0 / largest, room / sum) : 0;
     for (uint32_t k = 0; k < padded; k++) {
         whole[k] = (int16_t)lrintf(q[k] * scale);
         whole_sum += whole[k];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact k nearest neighbours by comparing all pairs. Queries go in rounds (one, unless they are very many or k is large),
- * data in blocks of 2 MB: a block is packed once by all threads, then each task takes a few queries through it, chunk
- * by chunk, so that a chunk of rows, the queries and their products stay in the second-level cache. After the last block
- * the distances of what is kept are computed. Tasks share nothing that is written, and a query sees the rows in ascending
- * order whatever the number of threads.
+ * Exact k nearest neighbours by comparing all pairs. Queries go in rounds (one, unless they are very many or k is
+ * large), data in blocks of 2 MB: a block is packed once by all threads, then each task takes a few queries through
+ * it, chunk by chunk, so that a chunk of rows, the queries and their products stay in the second-level cache. After
+ * the last block the distances of what is kept are computed. Tasks share nothing that is written, and a query sees
+ * the rows in ascending order whatever the number of threads.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -68,7 +68,8 @@ static void plan(knn_run *run)
 
     const uint64_t threads = nf_context_threads(run->ctx);
     const uint64_t most = clamp(TASK_BYTES / row_bytes, TILE_QUERIES, MOST_TASK_QUERIES);
-    const uint64_t wanted = threads * ((round->room + threads * most - 1) / (threads * most)); /* as many for each thread */
+    /* As many tasks for each thread. */
+    const uint64_t wanted = threads * ((round->room + threads * most - 1) / (threads * most));
     run->task_queries = (uint32_t)clamp((round->room + wanted - 1) / wanted, FEWEST_TASK_QUERIES, most);
     const uint64_t tasks = (round->room + run->task_queries - 1) / run->task_queries;
     const uint64_t packs = (run->block.room + PACK_ROWS - 1) / PACK_ROWS;

@@ -9,8 +9,8 @@
  * that certainly holds the true one (cpu_knn_bound.c; docs/numerics.md, section 9):
  *     low  = (row.low  - p) - query.gain * row.reach
  *     high = (row.high - p) + query.gain * row.reach
- * A query keeps the rows whose low end is below the k-th smallest high end so far (cpu_knn_keep.c), and computes binary64
- * distances (cpu_knn_distance.c) of those alone.
+ * A query keeps the rows whose low end is below the k-th smallest high end so far (cpu_knn_keep.c), and computes
+ * binary64 distances (cpu_knn_distance.c) of those alone.
  */
 #ifndef NF_CPU_KNN_H
 #define NF_CPU_KNN_H
@@ -87,15 +87,15 @@ bool nf_knn_pack_row(const nf_knn_space *space, nf_knn_block *block, uint32_t i,
 /* Writes query i of a round, keeping nothing yet; returns a bound of its length. */
 double nf_knn_pack_query(const nf_knn_space *space, nf_knn_round *round, uint32_t i, double *z);
 
-/* Looks at products (one per row of block from `from` on, count of them: a multiple of NF_LANES, at
- * most NF_KNN_CHUNK) and keeps what may be near. */
+/* Looks at products (one per row of block from `from` on, count of them: a multiple of NF_LANES, at most
+ * NF_KNN_CHUNK) and keeps what may be near. */
 void nf_knn_keep(const nf_knn_space *space, nf_knn_scratch *scratch, nf_knn_round *round, uint32_t query, uint32_t k,
                  const nf_knn_block *block, uint32_t from, uint32_t count, const float *products);
 
-/* Leaves the k nearest (fewer when there are fewer) in scratch->sorted and scratch->distances, in order; returns how many
- * by *found. */
-nf_status nf_knn_finish(const nf_knn_space *space, nf_knn_scratch *scratch, nf_knn_round *round, uint32_t query, uint32_t k,
-                        uint32_t *found);
+/* Leaves the k nearest (fewer when there are fewer) in scratch->sorted and scratch->distances, in order; *found: how
+ * many. */
+nf_status nf_knn_finish(const nf_knn_space *space, nf_knn_scratch *scratch, nf_knn_round *round, uint32_t query,
+                        uint32_t k, uint32_t *found);
 
 /* The distances of one query and some rows, as the contract defines them. */
 void nf_knn_distances(const nf_knn_space *space, nf_knn_scratch *scratch, uint64_t query, const uint32_t *ids,

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows and queries as binary32, with the bounds of their keys. docs/numerics.md, section 9, derives every constant; its
- * names are used here.
+ * Rows and queries as binary32, with the bounds of their keys. docs/numerics.md, section 9, derives every constant;
+ * its names are used here.
  *
- * Values are multiplied by a power of two that brings a typical row to about 1, so that neither tiny nor huge data leave
- * binary32; for L2 the mean of a sample is taken off, since the error of a product is relative to the lengths. Any scale
- * and any centre give right answers: they decide how many pairs are left open. A row or query far beyond the others is
- * "open" by itself: its interval is everything.
+ * Values are multiplied by a power of two that brings a typical row to about 1, so that neither tiny nor huge data
+ * leave binary32; the mean of a sample is taken off, since the error of a product is relative to the lengths. Any
+ * scale and any centre give right answers: they decide how many pairs are left open. A row or query far beyond the
+ * others is "open" by itself: its interval is everything.
  */
 #include <float.h>
 #include <math.h>
@@ -207,7 +207,8 @@ static void take_mean(const sample *of, double *centre)
     }
 }
 
-/* The power of two that brings a typical deviation from the centre to about 1: data far from the origin have small ones. */
+/* The power of two that brings a typical deviation from the centre to about 1: data far from the origin have small
+ * ones. */
 static int deviation_exponent(const sample *of, const double *centre)
 {
     int64_t sum = 0, used = 0;
@@ -284,8 +285,8 @@ static double length_bound(double square)
     return sqrt(square) * (1.0 + 0x1p-20);
 }
 
-/* Whether all keys of a row with queries up to length largest are exact: sums stay within the integers of binary32. For L2
- * the squares of queries must be exact in binary64 as well. */
+/* Whether all keys of a row with queries up to length largest are exact: sums stay within the integers of binary32.
+ * For L2 the squares of queries must be exact in binary64 as well. */
 static bool exact_keys(const nf_knn_space *space, double half, double length, double largest)
 {
     if (!space->integers || space->metric == NF_METRIC_COSINE) return false;
@@ -335,7 +336,8 @@ static double place_query(const nf_knn_space *space, double *z, bool *open)
     return place(dims, own, NULL, z);
 }
 
-/* What the rounding of delivered distances can do to the order, in terms of keys, beyond what grows with a row's length. */
+/* What the rounding of delivered distances can do to the order, in terms of keys, beyond what grows with a row's
+ * length. */
 static double delivered_margin(const nf_knn_space *space, double square)
 {
     const double factor = 4.0 * ((double)space->dims + 10.0) * U64;

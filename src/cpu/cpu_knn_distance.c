@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Distances as the contract defines them: binary64, one fused multiply-add per dimension in ascending order, whatever the
- * type of the data. docs/numerics.md, section 9.
+ * Distances as the contract defines them: binary64, one fused multiply-add per dimension in ascending order, whatever
+ * the type of the data. docs/numerics.md, section 9.
  */
 #include <math.h>
 
@@ -47,8 +47,8 @@ static void euclidean(const nf_kernels *kernels, const nf_knn_scratch *scratch, 
     const uint32_t        most = sizeof at / sizeof at[0];
     for (uint32_t i = 0; i < count; i += most) {
         const uint32_t part = count - i < most ? count - i : most;
-        kernels->sums(NF_STORE_F64, scratch->query, scratch->rows + (size_t)i * dims, dims * sizeof(double), dims, at, part,
-                      distances + i);
+        kernels->sums(NF_STORE_F64, scratch->query, scratch->rows + (size_t)i * dims, dims * sizeof(double), dims, at,
+                      part, distances + i);
     }
     for (uint32_t i = 0; i < count; i++) {
         const double sum = distances[i];

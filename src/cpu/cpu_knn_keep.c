@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a query keeps. Rows whose low end is below the limit are appended; when the buffer is full, the limit is lowered to
- * the k-th smallest high end, and entries at or above it go. Where too many are left (ties, or intervals wide against the
- * differences of distances), binary64 decides among them and k remain. Entries stay in ascending order of rows throughout,
- * so that of equal distances the first are taken.
+ * What a query keeps. Rows whose low end is below the limit are appended; when the buffer is full, the limit is
+ * lowered to the k-th smallest high end, and entries at or above it go. Where too many are left (ties, or intervals
+ * wide against the differences of distances), binary64 decides among them and k remain. Entries stay in ascending
+ * order of rows throughout, so that of equal distances the first are taken.
  */
 #include <math.h>
 #include <string.h>
@@ -43,7 +43,8 @@ static double median(double a, double b, double c)
     return fmax(fmin(a, b), fmin(fmax(a, b), c));
 }
 
-/* The value at place k (from 0) of the sorted values, by quickselect (C. A. R. Hoare) in three parts; disorders them. */
+/* The value at place k (from 0) of the sorted values, by quickselect (C. A. R. Hoare) in three parts; disorders
+ * them. */
 static double kth_smallest(double *values, uint32_t count, uint32_t k)
 {
     uint32_t begin = 0, end = count;
@@ -124,7 +125,7 @@ static void prune(const entries *of, nf_knn_scratch *scratch, uint32_t k)
 static void resolve(const nf_knn_space *space, nf_knn_scratch *scratch, const nf_knn_round *round, const entries *of,
                     uint32_t k)
 {
-    nf_knn_query *query = of->query;
+    nf_knn_query  *query = of->query;
     const uint64_t number = round->first + (uint64_t)(query - round->queries);
     nf_knn_distances(space, scratch, number, of->ids, query->count, scratch->distances);
     if (query->count <= k) return;
@@ -196,8 +197,8 @@ static void distances_of_keys(const nf_knn_space *space, const nf_knn_query *que
     for (uint32_t i = 0; i < query->count; i++) keys[i] = sqrt(2.0 * keys[i] + query->norm);
 }
 
-nf_status nf_knn_finish(const nf_knn_space *space, nf_knn_scratch *scratch, nf_knn_round *round, uint32_t query, uint32_t k,
-                        uint32_t *found)
+nf_status nf_knn_finish(const nf_knn_space *space, nf_knn_scratch *scratch, nf_knn_round *round, uint32_t query,
+                        uint32_t k, uint32_t *found)
 {
     const entries of = entries_of(round, query);
     if (round->exact) {

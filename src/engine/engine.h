@@ -116,7 +116,8 @@ typedef struct nf_engine_ops {
     nf_status (*deliver)(nf_context *ctx, nf_search *search, nf_batch batch, const int64_t *indptr, int32_t *indices,
                          void *distances, nf_distances distances_as, nf_sort sort);
 
-    /* ---- exact k nearest neighbours by comparing all pairs: nf_knn of nearfield/neighbours.h, arguments checked ---- */
+    /* ---- exact k nearest neighbours by comparing all pairs: nf_knn of nearfield/neighbours.h, arguments checked;
+     * stats is not NULL, and added to ---- */
     nf_status (*knn)(nf_context *ctx, const nf_matrix *data, const nf_matrix *queries, const nf_knn_params *params,
                      int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats);
 

@@ -37,14 +37,28 @@ static void end_step(nf_ivf_build_job *job, nf_ivf_build_step step, double *star
 
 /* ---- sample, cluster ---- */
 
+/* train_rows per list, but no more than there are, nor than a quarter of the memory left holds; one per list at least. */
+static uint64_t sample_rows(const nf_ivf_build_job *job)
+{
+    const nf_memory *memory = nf_context_memory(job->ctx);
+    const uint64_t   lists = job->index->view.lists, limit = nf_memory_limit(memory), used = nf_memory_used(memory);
+    uint64_t         count = (uint64_t)job->params.train_rows * lists;
+    if (limit != 0) {
+        const uint64_t fit = (limit > used ? limit - used : 0) / 4 / (job->data->dims * sizeof(float) + 16);
+        if (count > fit) count = fit;
+    }
+    if (count < lists) count = lists;
+    return count < job->data->rows ? count : job->data->rows;
+}
+
 static nf_status sample_step(nf_ivf_build_job *job)
 {
     nf_context    *ctx = job->ctx;
-    const uint64_t n = job->data->rows, wanted = (uint64_t)job->params.train_rows * job->index->view.lists;
-    const uint64_t count = wanted < n ? wanted : n;
+    const uint64_t n = job->data->rows, count = sample_rows(job);
     uint64_t      *numbers = nf_alloc(ctx, count, sizeof *numbers);
     nf_ivf_rows    rows = rows_of(job, 0, count);
 
+    job->sample_count = count;
     nf_progress_begin(ctx, "sample", count);
     job->sample = nf_alloc(ctx, count, job->data->dims * sizeof *job->sample);
     if (numbers == NULL || job->sample == NULL) {
@@ -65,10 +79,9 @@ static nf_status sample_step(nf_ivf_build_job *job)
 static nf_status cluster_step(nf_ivf_build_job *job)
 {
     const nf_ivf_view    *view = &job->index->view;
-    const uint64_t        wanted = (uint64_t)job->params.train_rows * view->lists;
     const nf_ivf_training training = {
         .rows = job->sample,
-        .count = wanted < view->rows ? wanted : view->rows,
+        .count = job->sample_count,
         .dims = view->dims,
         .lists = view->lists,
         .iterations = job->params.iterations,

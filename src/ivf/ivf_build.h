@@ -15,6 +15,7 @@ typedef struct nf_ivf_build_job {
     nf_ivf_build_stats stats;
 
     float    *sample;    /* rows that k-means looks at */
+    uint64_t  sample_count;
     float    *centroids; /* lists x dims, not rotated */
     uint32_t *labels;    /* list of each row */
     uint64_t *cursor;    /* rows placed so far, per list */

@@ -62,12 +62,19 @@ nf_status nf_ivf_check_lists(const nf_ivf_opening *at)
                    (unsigned long long)list_start[view->lists], (unsigned long long)view->rows);
 }
 
-static nf_status check_finite(const nf_ivf_opening *at, nf_ivf_section section, const float *values, uint64_t count)
+/* Values that no build exceeds, so that a search's numbers stay finite: rows are at most 2^53, or scaled to length 1. */
+#define LARGEST_MEAN 0x1p54f
+#define LARGEST_CENTROID 0x1p64f
+#define LARGEST_MATRIX 2.0f
+
+static nf_status check_values(const nf_ivf_opening *at, nf_ivf_section section, const float *values, uint64_t count,
+                              float most)
 {
     for (uint64_t i = 0; i < count; i++) {
-        if (!isfinite(values[i])) {
-            return nf_fail(at->ctx, NF_ERR_DAMAGED, "%s: section %s: value %llu is NaN or infinite", at->path,
-                           nf_ivf_section_name((uint32_t)section), (unsigned long long)i);
+        if (!(fabsf(values[i]) <= most)) {
+            return nf_fail(at->ctx, NF_ERR_DAMAGED, "%s: section %s: value %llu is %g, at most %g is possible",
+                           at->path, nf_ivf_section_name((uint32_t)section), (unsigned long long)i, (double)values[i],
+                           (double)most);
         }
     }
     return NF_OK;
@@ -80,10 +87,10 @@ nf_status nf_ivf_check_tables(const nf_ivf_opening *at)
     const uint64_t      padded = view->padded;
     uint32_t            before = 0;
 
-    NF_TRY(check_finite(at, NF_IVF_SECTION_MEAN, view->mean, view->dims));
-    NF_TRY(check_finite(at, NF_IVF_SECTION_CENTROIDS, view->centroids, view->lists * padded));
+    NF_TRY(check_values(at, NF_IVF_SECTION_MEAN, view->mean, view->dims, LARGEST_MEAN));
+    NF_TRY(check_values(at, NF_IVF_SECTION_CENTROIDS, view->centroids, view->lists * padded, LARGEST_CENTROID));
     if (view->rotation.kind == NF_ROTATION_DENSE) {
-        NF_TRY(check_finite(at, NF_IVF_SECTION_ROTATION, view->rotation.matrix, padded * padded));
+        NF_TRY(check_values(at, NF_IVF_SECTION_ROTATION, view->rotation.matrix, padded * padded, LARGEST_MATRIX));
     }
     for (uint32_t i = 0; i < index->recall_points; i++) {
         const nf_ivf_recall *entry = &index->recall[i];

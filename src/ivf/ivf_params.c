@@ -11,8 +11,8 @@ void nf_ivf_params_init(nf_ivf_params *params)
     params->struct_size = sizeof *params;
     params->bits = 5;
     params->seed = 1;
-    params->iterations = 4;
-    params->train_rows = 64;
+    params->iterations = 8;
+    params->train_rows = 128;
     params->recall_rows = 256;
 }
 

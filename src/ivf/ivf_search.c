@@ -8,6 +8,7 @@
  * index without a table: 32 lists and a thirty-second of all lists.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +97,15 @@ static uint32_t collect(const search_job *job, uint64_t i, hit *hits)
     return count;
 }
 
-/* Replaces distances by exact ones, and leaves the k nearest. */
+static bool all_finite(const double *values, uint32_t dims)
+{
+    double zero = 0.0;
+    for (uint32_t i = 0; i < dims; i++) zero += values[i] * 0.0;
+    return zero == 0.0;
+}
+
+/* Replaces distances by exact ones, and leaves the k nearest. Kept rows with NaN or infinity, which only a damaged index
+ * that was opened without full verification can have, are far away. */
 static uint32_t rerank(const search_job *job, uint64_t i, uint32_t worker, hit *hits, uint32_t count)
 {
     const nf_ivf_view *view = &job->index->view;
@@ -108,7 +117,8 @@ static uint32_t rerank(const search_job *job, uint64_t i, uint32_t worker, hit *
     nf_matrix_row_f64(job->queries, job->first + i, query);
     for (uint32_t j = 0; j < count; j++) {
         nf_matrix_row_f64(&vectors, slots[j], row);
-        const double distance = nf_ivf_exact_distance(view->metric, row, query, view->dims);
+        const double distance =
+            all_finite(row, view->dims) ? nf_ivf_exact_distance(view->metric, row, query, view->dims) : INFINITY;
         hits[j].distance = isnan(distance) ? INFINITY : distance;
     }
     sort_hits(hits, count);

@@ -10,17 +10,22 @@ static float level(float magnitude, float t, float most)
     return m < most ? m : most;
 }
 
+/* Sums in binary64: with many bits and dims, cosines differ in less than the rounding of one long sum in binary32. */
 void nf_k_levels_scalar(const float *residual, uint32_t padded, const float t[4], float most, float product[4],
                         float square[4])
 {
-    for (int j = 0; j < 4; j++) product[j] = square[j] = 0;
+    double p[4] = {0}, s[4] = {0};
     for (uint32_t i = 0; i < padded; i++) {
         const float magnitude = fabsf(residual[i]);
         for (int j = 0; j < 4; j++) {
-            const float y = level(magnitude, t[j], most) + 0.5f;
-            product[j] += y * magnitude;
-            square[j] += y * y;
+            const double y = level(magnitude, t[j], most) + 0.5f;
+            p[j] += y * magnitude;
+            s[j] += y * y;
         }
+    }
+    for (int j = 0; j < 4; j++) {
+        product[j] = (float)p[j];
+        square[j] = (float)s[j];
     }
 }
 
