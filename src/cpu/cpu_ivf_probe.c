@@ -59,6 +59,10 @@ static void nearest_lists(const nf_query_chunk *chunk, const float *products, nf
             nf_top_offer(nearest, (nf_neighbour){offsets[list] - products[list], list});
         }
     }
+    if (nearest->count == nearest->k) return;
+    /* Distances that are infinite or no numbers, as a made-up index can have: then any lists will do. */
+    for (uint32_t list = 0; list < nearest->k; list++) nearest->heap[list] = (nf_neighbour){INFINITY, list};
+    nearest->count = nearest->k;
 }
 
 void nf_probe_lists(nf_query_chunk *chunk, nf_scanner *scanner)

@@ -21,10 +21,30 @@ size_t nf_query_bytes(const nf_ivf_view *view, const nf_ivf_question *question)
            (size_t)question->probes * (sizeof(nf_probe) + 2 * sizeof(uint64_t)) + (size_t)question->k * sizeof(nf_neighbour);
 }
 
+static void lay_out(nf_query_chunk *chunk, nf_arena *arena)
+{
+    const uint64_t most = chunk->most, padded = chunk->view->padded;
+
+    chunk->rotated = nf_carve(arena, most * padded, sizeof(float));
+    chunk->luts = nf_carve(arena, most * padded, 4);
+    chunk->wholes = nf_carve(arena, most * chunk->whole, sizeof(int16_t));
+    chunk->square = nf_carve(arena, most, sizeof(float));
+    chunk->mean_dot = nf_carve(arena, most, sizeof(float));
+    chunk->lut_step = nf_carve(arena, most, sizeof(float));
+    chunk->lut_base = nf_carve(arena, most, sizeof(float));
+    chunk->lut_noise = nf_carve(arena, most, sizeof(float));
+    chunk->whole_step = nf_carve(arena, most, sizeof(float));
+    chunk->limits = nf_carve(arena, most, sizeof(float));
+    chunk->whole_sum = nf_carve(arena, most, sizeof(int64_t));
+    chunk->probes = nf_carve(arena, most * chunk->question->probes, sizeof(nf_probe));
+    chunk->tops = nf_carve(arena, most, sizeof(nf_top));
+    chunk->kept = nf_carve(arena, most * chunk->question->k, sizeof(nf_neighbour));
+}
+
 nf_status nf_query_chunk_open(nf_context *ctx, const nf_ivf_view *view, const nf_ivf_prepared *prepared,
                               const nf_ivf_question *question, uint32_t most, nf_query_chunk *chunk)
 {
-    const uint32_t padded = view->padded, whole = (padded + 15) / 16 * 16;
+    nf_arena arena = {0};
 
     *chunk = (nf_query_chunk){
         .view = view,
@@ -32,40 +52,20 @@ nf_status nf_query_chunk_open(nf_context *ctx, const nf_ivf_view *view, const nf
         .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)),
         .question = question,
         .most = most,
-        .whole = whole,
-        .rotated = nf_alloc(ctx, (uint64_t)most * padded, sizeof(float)),
-        .luts = nf_alloc(ctx, (uint64_t)most * padded, 4),
-        .wholes = nf_alloc_zero(ctx, (uint64_t)most * whole, sizeof(int16_t)),
-        .square = nf_alloc(ctx, (uint64_t)most * 7, sizeof(float)),
-        .whole_sum = nf_alloc(ctx, most, sizeof(int64_t)),
-        .probes = nf_alloc(ctx, (uint64_t)most * question->probes, sizeof(nf_probe)),
-        .tops = nf_alloc(ctx, most, sizeof(nf_top)),
-        .kept = nf_alloc(ctx, (uint64_t)most * question->k, sizeof(nf_neighbour)),
+        .whole = (view->padded + 15) / 16 * 16,
     };
-    if (chunk->rotated == NULL || chunk->luts == NULL || chunk->wholes == NULL || chunk->square == NULL ||
-        chunk->whole_sum == NULL || chunk->probes == NULL || chunk->tops == NULL || chunk->kept == NULL) {
-        nf_query_chunk_close(chunk);
-        return nf_alloc_status(ctx);
-    }
-    chunk->mean_dot = chunk->square + most;
-    chunk->lut_step = chunk->mean_dot + most;
-    chunk->lut_base = chunk->lut_step + most;
-    chunk->lut_noise = chunk->lut_base + most;
-    chunk->whole_step = chunk->lut_noise + most;
-    chunk->limits = chunk->whole_step + most;
+    lay_out(chunk, &arena);
+    arena.block = nf_alloc(ctx, arena.bytes, 1);
+    if (arena.block == NULL) return nf_alloc_status(ctx);
+    chunk->block = arena.block;
+    arena.bytes = 0;
+    lay_out(chunk, &arena);
     return NF_OK;
 }
 
 void nf_query_chunk_close(nf_query_chunk *chunk)
 {
-    nf_free(chunk->rotated);
-    nf_free(chunk->luts);
-    nf_free(chunk->wholes);
-    nf_free(chunk->square);
-    nf_free(chunk->whole_sum);
-    nf_free(chunk->probes);
-    nf_free(chunk->tops);
-    nf_free(chunk->kept);
+    nf_free(chunk->block);
     memset(chunk, 0, sizeof *chunk);
 }
 
@@ -138,6 +138,7 @@ static void make_whole(nf_query_chunk *chunk, uint32_t query)
         whole[k] = (int16_t)lrintf(q[k] * scale);
         whole_sum += whole[k];
     }
+    for (uint32_t k = padded; k < chunk->whole; k++) whole[k] = 0;
     chunk->whole_step[query] = scale > 0 ? 1 / scale : 0;
     chunk->whole_sum[query] = whole_sum;
 }

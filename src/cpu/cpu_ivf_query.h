@@ -4,6 +4,7 @@
 #define NF_CPU_IVF_QUERY_H
 
 #include "cpu_ivf.h"
+#include "cpu_ivf_arena.h"
 #include "cpu_ivf_top.h"
 
 /* A list to be probed for a query. */
@@ -40,6 +41,7 @@ typedef struct nf_query_chunk {
     nf_probe *probes;     /* question->probes, nearest first */
     nf_top   *tops;
     nf_neighbour *kept;   /* room for tops: k */
+    void         *block;  /* where all of these lie */
 } nf_query_chunk;
 
 /* Bytes that a query of a chunk takes. */

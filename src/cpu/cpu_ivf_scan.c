@@ -18,6 +18,7 @@
 #define BUNCH_VALUES 131072u  /* unpacked codes of a bunch: 256 KiB */
 #define BUNCH_ROWS_MOST 1024u
 #define ENTRIES 4096u         /* (query, row) pairs of a bunch */
+#define FEW_TURNS 32u
 #define NOT_HERE UINT32_MAX
 /* Per unit of noise of the tables, in the units of a short code's error: 4 / (1 - 2 / pi). docs/ivf.md, section 5. */
 #define NOISE_WEIGHT 11.0f
@@ -56,89 +57,73 @@ struct nf_bunch {
     uint64_t *turn;            /* whose entries they are */
     uint32_t *turn_end;        /* entries up to the turn's last */
     int32_t  *dots;
-    uint32_t  place[SEGMENT_BLOCKS * NF_IVF_BLOCK]; /* of the segment's slots in the bunch */
+    uint32_t *place; /* of the segment's slots in the bunch */
 };
 
-static void bunch_close(struct nf_bunch *bunch)
+static void lay_out(const nf_query_chunk *chunk, nf_scanner *scanner, nf_arena *arena)
 {
-    if (bunch == NULL) return;
-    nf_free(bunch->slot);
-    nf_free(bunch->row);
-    nf_free(bunch->codes);
-    nf_free(bunch->add);
-    nf_free(bunch->rescale);
-    nf_free(bunch->entry);
-    nf_free(bunch->turn);
-    nf_free(bunch->turn_end);
-    nf_free(bunch->dots);
-    nf_free(bunch);
-}
-
-static nf_status bunch_open(nf_context *ctx, uint32_t whole, struct nf_bunch **out)
-{
-    struct nf_bunch *bunch = nf_alloc_zero(ctx, 1, sizeof *bunch);
-    const uint32_t   segment = SEGMENT_BLOCKS * NF_IVF_BLOCK;
-    uint32_t         rows = BUNCH_VALUES / whole;
-
-    *out = NULL;
-    if (bunch == NULL) return nf_alloc_status(ctx);
+    const uint32_t tile = chunk->most < NF_PROBE_TILE ? chunk->most : NF_PROBE_TILE;
+    const uint64_t turns = (uint64_t)chunk->most * chunk->question->probes;
+    const uint32_t segment = SEGMENT_BLOCKS * NF_IVF_BLOCK;
+    uint32_t       rows = BUNCH_VALUES / chunk->whole;
     if (rows > BUNCH_ROWS_MOST) rows = BUNCH_ROWS_MOST;
     if (rows < segment) rows = segment; /* one query's survivors of a segment must find room */
-    bunch->most_rows = rows;
-    bunch->slot = nf_alloc(ctx, rows, sizeof *bunch->slot);
-    bunch->row = nf_alloc(ctx, rows, sizeof *bunch->row);
-    bunch->codes = nf_alloc(ctx, (uint64_t)rows * whole, sizeof *bunch->codes);
-    bunch->add = nf_alloc(ctx, rows, sizeof *bunch->add);
-    bunch->rescale = nf_alloc(ctx, rows, sizeof *bunch->rescale);
-    bunch->entry = nf_alloc(ctx, ENTRIES, sizeof *bunch->entry);
-    bunch->turn = nf_alloc(ctx, ENTRIES, sizeof *bunch->turn);
-    bunch->turn_end = nf_alloc(ctx, ENTRIES, sizeof *bunch->turn_end);
-    bunch->dots = nf_alloc(ctx, segment, sizeof *bunch->dots);
-    if (bunch->slot == NULL || bunch->row == NULL || bunch->codes == NULL || bunch->add == NULL ||
-        bunch->rescale == NULL || bunch->entry == NULL || bunch->turn == NULL || bunch->turn_end == NULL ||
-        bunch->dots == NULL) {
-        bunch_close(bunch);
-        return nf_alloc_status(ctx);
-    }
-    *out = bunch;
-    return NF_OK;
+
+    scanner->turns = nf_carve(arena, turns, sizeof(uint64_t));
+    scanner->spare = nf_carve(arena, turns, sizeof(uint64_t));
+    scanner->products = nf_carve(arena, (uint64_t)tile * chunk->prepared->panel.rounded, sizeof(float));
+    scanner->nearest = nf_carve(arena, chunk->question->probes, sizeof(nf_neighbour));
+    scanner->survivors = nf_carve(arena, NF_SCAN_QUERIES * SEGMENT_BLOCKS, sizeof(uint32_t));
+    struct nf_bunch *bunch = scanner->bunch = nf_carve(arena, 1, sizeof(struct nf_bunch));
+    struct nf_bunch  parts = {
+         .most_rows = rows,
+         .slot = nf_carve(arena, rows, sizeof(uint64_t)),
+         .row = nf_carve(arena, rows, sizeof(uint32_t)),
+         .add = nf_carve(arena, rows, sizeof(float)),
+         .rescale = nf_carve(arena, rows, sizeof(float)),
+         .entry = nf_carve(arena, ENTRIES, sizeof(uint32_t)),
+         .turn = nf_carve(arena, ENTRIES, sizeof(uint64_t)),
+         .turn_end = nf_carve(arena, ENTRIES, sizeof(uint32_t)),
+         .place = nf_carve(arena, segment, sizeof(uint32_t)),
+         .dots = nf_carve(arena, segment, sizeof(int32_t)),
+         .codes = nf_carve(arena, (uint64_t)rows * chunk->whole, sizeof(uint16_t)),
+    };
+    if (bunch != NULL) *bunch = parts;
 }
 
 nf_status nf_scanner_open(nf_context *ctx, const nf_query_chunk *chunk, nf_scanner *scanner)
 {
-    const uint32_t tile = chunk->most < NF_PROBE_TILE ? chunk->most : NF_PROBE_TILE;
-    const uint64_t turns = (uint64_t)chunk->most * chunk->question->probes;
+    nf_arena arena = {0};
 
-    *scanner = (nf_scanner){
-        .turns = nf_alloc(ctx, turns, sizeof(uint64_t)),
-        .spare = nf_alloc(ctx, turns, sizeof(uint64_t)),
-        .products = nf_alloc(ctx, (uint64_t)tile * chunk->prepared->panel.rounded, sizeof(float)),
-        .nearest = nf_alloc(ctx, chunk->question->probes, sizeof(nf_neighbour)),
-        .survivors = nf_alloc(ctx, NF_SCAN_QUERIES * SEGMENT_BLOCKS, sizeof(uint32_t)),
-    };
-    nf_status status = bunch_open(ctx, chunk->whole, &scanner->bunch);
-    if (scanner->turns == NULL || scanner->spare == NULL || scanner->products == NULL || scanner->nearest == NULL ||
-        scanner->survivors == NULL) {
-        status = nf_alloc_status(ctx);
-    }
-    if (status < 0) nf_scanner_close(scanner);
-    return status;
+    *scanner = (nf_scanner){0};
+    lay_out(chunk, scanner, &arena);
+    arena.block = nf_alloc(ctx, arena.bytes, 1);
+    if (arena.block == NULL) return nf_alloc_status(ctx);
+    scanner->block = arena.block;
+    arena.bytes = 0;
+    lay_out(chunk, scanner, &arena);
+    return NF_OK;
 }
 
 void nf_scanner_close(nf_scanner *scanner)
 {
-    nf_free(scanner->turns);
-    nf_free(scanner->spare);
-    nf_free(scanner->products);
-    nf_free(scanner->nearest);
-    nf_free(scanner->survivors);
-    bunch_close(scanner->bunch);
+    nf_free(scanner->block);
     memset(scanner, 0, sizeof *scanner);
 }
 
-/* Sorts turns by list, stably: radix sort of the list's three bytes. Returns where they are then: turns or spare. */
+/* Sorts turns by list, stably: a few by insertion, many by the list's three bytes (radix sort). Returns where they are then:
+ * turns or spare. */
 static uint64_t *sort_turns(uint64_t *turns, uint64_t *spare, uint64_t count)
 {
+    if (count <= FEW_TURNS) {
+        for (uint64_t i = 1; i < count; i++) {
+            const uint64_t turn = turns[i];
+            uint64_t       at = i;
+            for (; at > 0 && turn_list(turns[at - 1]) > turn_list(turn); at--) turns[at] = turns[at - 1];
+            turns[at] = turn;
+        }
+        return turns;
+    }
     for (uint32_t shift = 40; shift < 64; shift += 8) {
         uint64_t starts[257] = {0};
         for (uint64_t i = 0; i < count; i++) starts[(turns[i] >> shift & 0xff) + 1]++;

@@ -13,6 +13,7 @@ typedef struct nf_scanner {
     nf_neighbour *nearest; /* lists while they are selected */
     uint32_t *survivors;  /* NF_SCAN_QUERIES x blocks of a segment */
     struct nf_bunch *bunch;
+    void     *block;      /* where all of these lie */
     nf_ivf_counters counters;
 } nf_scanner;
 

@@ -8,7 +8,7 @@
 #include "core/core_context.h"
 #include "nearfield/matrix.h"
 
-#define NF_IVF_MOST_DIMS (1u << 16)
+#define NF_IVF_MOST_DIMS 8192u
 #define NF_IVF_MOST_ROWS 0x7fffffffull
 
 /* Rows of a matrix: first, first + 1, ..., or those that numbers lists. */

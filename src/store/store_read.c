@@ -18,6 +18,7 @@
 
 #include "core/core_context.h"
 #include "core/core_pool.h"
+#include "core/core_system.h"
 #include "store_layout.h"
 #include "store_verify.h"
 
@@ -264,6 +265,11 @@ static nf_status read_task(void *arg, uint64_t task, uint32_t worker)
 /* The whole file into one block: offsets are multiples of 64 and so is the block's address. */
 static nf_status load(reading *in, nf_memory *memory, nf_sealed_file *file)
 {
+    /* A sparse file may claim any length: with memory overcommitted it would be read until the system ends the process. */
+    if (in->bytes > nf_system_memory()) {
+        return nf_fail(in->ctx, NF_ERR_LIMIT, "%s: %llu bytes are more than the memory of this machine; it can be mapped",
+                       in->path, (unsigned long long)in->bytes);
+    }
     file->block = nf_alloc_in(in->ctx, memory, in->bytes, 1);
     if (file->block == NULL) return nf_alloc_status(in->ctx);
     in->block = file->block;

@@ -15,7 +15,7 @@
  * ends with the eighth dim, so it has no next), and the factor that brings the bits to the top of the lane. */
 #define BEGIN(e, i) ((i) / 8 * 8 + (i) % 8 * (e) / 8)
 #define PAIR(e, i) BEGIN(e, i), (BEGIN(e, i) % 8 < 7 ? BEGIN(e, i) + 1 : BEGIN(e, i))
-#define FACTOR(e, i) ((e) == 0 ? 0 : 1 << (16 - (i) % 8 * (e) % 8 - (e)))
+#define FACTOR(e, i) (uint16_t)((e) == 0 ? 0 : 1 << (16 - (i) % 8 * (e) % 8 - (e)))
 #define SIXTEEN(X, e)                                                                                                  \
     X(e, 0), X(e, 1), X(e, 2), X(e, 3), X(e, 4), X(e, 5), X(e, 6), X(e, 7), X(e, 8), X(e, 9), X(e, 10), X(e, 11),      \
         X(e, 12), X(e, 13), X(e, 14), X(e, 15)
