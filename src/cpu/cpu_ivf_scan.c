@@ -17,6 +17,7 @@
 #define SEGMENT_BLOCKS 16u    /* blocks scanned at a time */
 #define BUNCH_VALUES 131072u  /* unpacked codes of a bunch: 256 KiB */
 #define BUNCH_ROWS_MOST 1024u
+#define FULL_ROWS 128u        /* a bunch with more is worked off: their codes still lie in the first-level caches */
 #define ENTRIES 4096u         /* (query, row) pairs of a bunch */
 #define FEW_TURNS 32u
 #define NOT_HERE UINT32_MAX
@@ -47,7 +48,7 @@ static inline uint32_t turn_place(uint64_t turn)
 /* Survivors that wait for their whole codes. */
 struct nf_bunch {
     uint32_t  most_rows, rows; /* distinct rows */
-    uint64_t *slot;            /* per row: block * NF_IVF_BLOCK + slot in it */
+    uint8_t  *signs;           /* per row: its short code, padded / 8 bytes, taken while the block is in the cache */
     uint32_t *row;             /* per row: its number in the order of lists */
     uint16_t *codes;           /* per row, when unpacked: chunk->whole values */
     float    *add, *rescale;   /* per row: factors of the whole code */
@@ -77,7 +78,7 @@ static void lay_out(const nf_query_chunk *chunk, nf_scanner *scanner, nf_arena *
     struct nf_bunch *bunch = scanner->bunch = nf_carve(arena, 1, sizeof(struct nf_bunch));
     struct nf_bunch  parts = {
          .most_rows = rows,
-         .slot = nf_carve(arena, rows, sizeof(uint64_t)),
+         .signs = nf_carve(arena, (uint64_t)rows * chunk->view->padded, 1),
          .row = nf_carve(arena, rows, sizeof(uint32_t)),
          .add = nf_carve(arena, rows, sizeof(float)),
          .rescale = nf_carve(arena, rows, sizeof(float)),
@@ -147,22 +148,15 @@ static inline const uint8_t *record_of(const nf_ivf_view *view, uint32_t row)
 static void unpack_row(const nf_query_chunk *chunk, struct nf_bunch *bunch, uint32_t i)
 {
     const nf_ivf_view *view = chunk->view;
-    const uint32_t     slot = (uint32_t)(bunch->slot[i] % NF_IVF_BLOCK);
-    const uint8_t     *block = view->blocks + bunch->slot[i] / NF_IVF_BLOCK * nf_ivf_block_bytes(view->padded);
-    const uint8_t     *codes = NULL, *add, *rescale;
+    const uint8_t     *record = view->bits > 1 ? record_of(view, bunch->row[i]) : NULL;
 
-    if (view->bits > 1) {
-        add = record_of(view, bunch->row[i]);
-        rescale = add + 4;
-        codes = add + 8;
-    } else {
-        const nf_ivf_factors factors = nf_ivf_block_factors(block, view->padded);
-        add = factors.add + 4 * slot;
-        rescale = factors.rescale + 4 * slot;
+    if (record != NULL) {
+        bunch->add[i] = nf_load_f32(record);
+        bunch->rescale[i] = nf_load_f32(record + 4);
+        record += 8;
     }
-    chunk->kernels->unpack(block + slot, codes, view->bits - 1, view->padded, bunch->codes + (size_t)i * chunk->whole);
-    bunch->add[i] = nf_load_f32(add);
-    bunch->rescale[i] = nf_load_f32(rescale);
+    chunk->kernels->unpack(bunch->signs + (size_t)i * (view->padded / 8), record, view->bits - 1, view->padded,
+                           bunch->codes + (size_t)i * chunk->whole);
 }
 
 /* A turn's entries: <y, q> = step * (sum of u q - kappa * sum of q), kappa = (2^bits - 1) / 2. */
@@ -213,19 +207,26 @@ static void forget_places(struct nf_bunch *bunch, const list_segment *segment)
     memset(bunch->place, 0xff, segment->blocks * NF_IVF_BLOCK * sizeof *bunch->place);
 }
 
-/* Takes a row into the bunch, unless another query's turn has, and asks for its record. */
+/* Takes a row into the bunch, unless another query's turn has: what the block knows of it now, and asks for its record. */
 static uint32_t take_row(const nf_ivf_view *view, struct nf_bunch *bunch, const list_segment *segment, uint32_t slot)
 {
     if (bunch->place[slot] != NOT_HERE) return bunch->place[slot];
-    const uint32_t at = bunch->rows++;
+    const uint32_t at = bunch->rows++, in_block = slot % NF_IVF_BLOCK;
+    const uint8_t *block = view->blocks + (segment->first_block + slot / NF_IVF_BLOCK) * nf_ivf_block_bytes(view->padded);
+    uint8_t       *signs = bunch->signs + (size_t)at * (view->padded / 8);
+
     bunch->place[slot] = at;
     bunch->row[at] = segment->first_row + slot;
-    bunch->slot[at] = segment->first_block * NF_IVF_BLOCK + slot;
     if (view->bits > 1) {
         const uint8_t *record = record_of(view, bunch->row[at]), *end = record + nf_ivf_record_bytes(view->padded, view->bits);
         for (; record < end; record += 64) __builtin_prefetch(record);
         __builtin_prefetch(end - 1);
+    } else {
+        const nf_ivf_factors factors = nf_ivf_block_factors(block, view->padded);
+        bunch->add[at] = nf_load_f32(factors.add + 4 * in_block);
+        bunch->rescale[at] = nf_load_f32(factors.rescale + 4 * in_block);
     }
+    for (uint32_t row = 0; row < view->padded / 8; row++) signs[row] = block[(size_t)row * NF_IVF_BLOCK + in_block];
     return at;
 }
 
@@ -282,7 +283,8 @@ static void scan_segment(nf_query_chunk *chunk, nf_scanner *scanner, const list_
         for (uint32_t i = 0; i < n; i++) queries[i] = scan_query(chunk, turns[first + i]);
         chunk->kernels->scan(blocks, segment->blocks, view->padded, queries, n, scanner->survivors, SEGMENT_BLOCKS);
         for (uint32_t i = 0; i < n; i++) {
-            if (bunch->rows + segment->rows > bunch->most_rows || bunch->entries + segment->rows > ENTRIES) {
+            if (bunch->rows > FULL_ROWS || bunch->rows + segment->rows > bunch->most_rows ||
+                bunch->entries + segment->rows > ENTRIES) {
                 flush_bunch(chunk, scanner);
                 forget_places(bunch, segment);
             }

@@ -103,8 +103,7 @@ typedef struct nf_ivf_kernels {
                  uint32_t query_count, uint32_t *survivors, size_t stride);
 
     /* Unpacks one row's whole code: out[i] = 2^ex_bits * sign + ex code, padded values, then zeros up to a multiple of 16.
-     * signs: the row's byte in the first row of its block (the others follow at 32 bytes each); codes may be read up to 7
-     * bytes past their end; ex_bits 0 .. 8. */
+     * signs: padded / 8 bytes, collected from the block; codes may be read up to 7 bytes past their end; ex_bits 0 .. 8. */
     void (*unpack)(const uint8_t *signs, const uint8_t *codes, uint32_t ex_bits, uint32_t padded, uint16_t *out);
 
     /* dots[i] = sum of codes[at[i] * stride + k] * query[k] modulo 2^32, k < count: a multiple of 16. */

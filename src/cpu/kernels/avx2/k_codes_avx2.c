@@ -3,8 +3,8 @@
  * Whole codes with AVX2: unpacking and products with a query.
  *
  * Ex codes are a bit stream, so 8 dims are ex_bits bytes. A byte shuffle brings the two bytes that hold a dim's bits into its
- * 16-bit lane; a product with a power of two and a shift cut them out. Signs are collected from the block's rows first; a
- * lane then tests its bit. Products multiply 16-bit codes with 16-bit query values and add pairs in 32 bits; four rows at a
+ * 16-bit lane; a product with a power of two and a shift cut them out. A lane tests its bit of
+ * the signs. Products multiply 16-bit codes with 16-bit query values and add pairs in 32 bits; four rows at a
  * time share the loads of the query and the final additions.
  */
 #include <string.h>
@@ -55,9 +55,8 @@ void nf_k_unpack_avx2(const uint8_t *signs, const uint8_t *codes, uint32_t ex_bi
     const __m256i factors = _mm256_loadu_si256((const __m256i *)cuts[ex_bits].factors);
     const __m128i shift = _mm_cvtsi32_si128((int)(16 - ex_bits));
     for (uint32_t row = 0; row < rows; row += 2) {
-        const uint8_t *sign = signs + (size_t)row * NF_IVF_BLOCK;
-        const uint32_t next = row + 1 < rows ? sign[NF_IVF_BLOCK] : 0;
-        __m256i        u = sign_values((uint16_t)(sign[0] | next << 8), value);
+        const uint32_t next = row + 1 < rows ? signs[row + 1] : 0;
+        __m256i        u = sign_values((uint16_t)(signs[row] | next << 8), value);
         if (ex_bits > 0) {
             const uint8_t *at = codes + (size_t)row * ex_bits;
             const __m128i  stream = row + 1 < rows ? load_stream(at, ex_bits) : load_stream(at, 0);

@@ -51,7 +51,7 @@ static uint32_t ex_code(const uint8_t *codes, uint32_t ex_bits, uint32_t dim)
 void nf_k_unpack_scalar(const uint8_t *signs, const uint8_t *codes, uint32_t ex_bits, uint32_t padded, uint16_t *out)
 {
     for (uint32_t i = 0; i < padded; i++) {
-        const uint32_t sign = signs[(size_t)(i / 8) * NF_IVF_BLOCK] >> i % 8 & 1;
+        const uint32_t sign = signs[i / 8] >> i % 8 & 1;
         out[i] = (uint16_t)(sign << ex_bits | ex_code(codes, ex_bits, i));
     }
     for (uint32_t i = padded; i % 16 != 0; i++) out[i] = 0;
