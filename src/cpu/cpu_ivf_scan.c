@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scanning lists. A chunk of queries goes through its lists in waves, nearest lists first: the nearest list in parts of 1, 2,
- * 4, ... blocks, then lists 1, 2 to 3, 4 to 7, 8 to 15, ... of each query. During a wave a query's limit, its k-th best value
- * so far, stands still; so what survives does not depend on the order in which a wave is worked off, nor on the other
- * queries of the chunk. By the time the many farther lists come, the limit is tight.
+ * Scanning lists. A chunk of queries goes through its lists in waves, nearest lists first: the nearest list in parts of 1, 4,
+ * 16, ... blocks, then lists 1 to 3, 4 to 15, 16 to 63, ... of each query. During a wave a query's limit, its k-th best
+ * value so far, stands still; so what survives does not depend on the order in which a wave is worked off, nor on the other
+ * queries of the chunk. By the time the many farther lists come, the limit is tight. (Fewer, longer waves would let more
+ * queries share a pass over a list, but with a looser limit.)
  *
  * Inside a wave lists go in order, and all queries that probe a list pass over it together: its short codes come from memory
- * once. Survivors are gathered into bunches. Their records are prefetched when they are found and unpacked when the bunch is
- * full, once for all queries that a row survives for.
+ * once. Survivors are gathered into bunches. Their records are prefetched when they are found, and unpacked when there are
+ * enough of them, once for all queries of the bunch that a row survives for.
  */
 #include <math.h>
 #include <string.h>

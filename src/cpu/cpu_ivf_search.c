@@ -107,10 +107,18 @@ static nf_status search_chunk(void *arg, uint64_t task, uint32_t worker)
     return NF_OK;
 }
 
-static uint32_t chunk_size(const nf_ivf_view *view, const nf_ivf_question *question, uint64_t count, uint32_t threads)
+/* As many queries as CHUNK_BYTES hold, or a worker's share of a quarter of the memory left, but no more than give every thread
+ * some. */
+static uint32_t chunk_size(nf_context *ctx, const nf_ivf_view *view, const nf_ivf_question *question, uint64_t count)
 {
-    uint64_t size = CHUNK_BYTES / nf_query_bytes(view, question);
-    const uint64_t share = (count + threads - 1) / threads;
+    const nf_memory *memory = nf_context_memory(ctx);
+    const uint64_t   threads = nf_context_threads(ctx), share = (count + threads - 1) / threads;
+    const uint64_t   limit = nf_memory_limit(memory), used = nf_memory_used(memory);
+    uint64_t         bytes = CHUNK_BYTES;
+    if (limit != 0 && bytes > (limit > used ? limit - used : 0) / 4 / threads) {
+        bytes = (limit > used ? limit - used : 0) / 4 / threads;
+    }
+    uint64_t size = bytes / nf_query_bytes(view, question);
     if (size > CHUNK_MOST) size = CHUNK_MOST;
     if (size > share) size = share;
     return size > 0 ? (uint32_t)size : 1;
@@ -129,7 +137,7 @@ nf_status nf_cpu_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_i
 {
     search job = {.ctx = ctx, .queries = queries, .count = count, .slots = slots, .values = values};
     if (count == 0) return NF_OK;
-    job.chunk = chunk_size(view, question, count, nf_context_threads(ctx));
+    job.chunk = chunk_size(ctx, view, question, count);
     const uint64_t tasks = (count + job.chunk - 1) / job.chunk;
     const uint32_t workers = nf_pool_workers(ctx, tasks);
     nf_status      status = NF_OK;
