@@ -54,8 +54,8 @@ typedef struct cli_run {
     cli_progress       progress;
 } cli_run;
 
-/* Makes the run's context with progress and signals in place. Returns 0, or the exit code after saying what is
- * wrong. */
+/* Makes the run's context with progress and signals in place, after a look at the output. Returns 0, or the exit code
+ * after saying what is wrong. */
 int cli_open_context(cli_run *run);
 
 int cli_run_join(cli_run *run);

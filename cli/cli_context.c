@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Making the context of a run: limits from the options, progress, and signals that cancel it. */
+/* Making the context of a run: limits from the options, progress, and signals that cancel it; and a look at the output. */
 #include "cli_command.h"
 #include "cli_error.h"
+#include "cli_output.h"
 #include "cli_signal.h"
 
 int cli_open_context(cli_run *run)
 {
     nf_error           error = {0};
     nf_context_params *params = &run->settings.context;
+    const int          code = cli_output_check(run);
+    if (code != 0) return code;
 
     cli_progress_init(&run->progress, run->settings.progress, run->settings.quiet != 0);
     params->progress = cli_progress_report;

@@ -8,7 +8,7 @@
 #include "cli_error.h"
 #include "cli_text.h"
 
-#define EXACT_DOUBLES 9007199254740992.0 /* 2^53: whole numbers up to here are exact */
+#define EXACT_DOUBLES 9007199254740992.0 /* 2^53: whole numbers below are exact */
 
 int cli_input_read(cli_run *run, const nf_read_params *params, cli_input *input)
 {
@@ -77,7 +77,7 @@ void cli_input_release(cli_input *input)
 
 static bool whole_real(double value, int64_t *id)
 {
-    if (!(value >= 0.0 && value <= EXACT_DOUBLES)) return false;
+    if (!(value >= 0.0 && value < EXACT_DOUBLES)) return false; /* 2^53 + 1 is read as 2^53 */
     *id = (int64_t)value;
     return (double)*id == value;
 }
@@ -121,7 +121,7 @@ static int take_ids(cli_run *run, const char *path, const nf_matrix *matrix, int
     for (uint64_t row = 0; row < matrix->rows; row++) {
         if (load_id(matrix, row, &ids[row])) continue;
         return cli_fail(run, CLI_INPUT, NF_ERR_VALUE,
-                        "%s: row %llu (from 0) is no id; whole numbers from 0 on are allowed", path,
+                        "%s: row %llu (from 0) is no id; allowed are whole numbers from 0 on, in text below 2^53", path,
                         (unsigned long long)row);
     }
     return 0;

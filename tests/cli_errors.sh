@@ -91,7 +91,11 @@ refused 6 "cuda" join p.csv --radius 1 --candidates rt
 refused 6 "cuda" join p.csv --radius 1 --refine tensor
 refused 6 "int8" join u.npy --radius 1 --refine int8
 
-# Output that cannot be written: 1.
+# Output that cannot be written: 1, and before the work. Output that is the input: 2.
+refused 2 "the output 'p.csv' is the input './p.csv'" join ./p.csv --radius 9 -o p.csv
+refused 2 "the output 'u.npy' is the input 'u.npy'" convert u.npy u.npy
+refused 2 "the output 'u.npy' is the input 'u.npy'" build u.npy -o u.npy
+refused 1 "nowhere/x.nf: cannot write" build u.npy -o nowhere/x.nf
 refused 1 "nowhere/x.npz" join p.csv --radius 9 -o nowhere/x.npz
 refused 1 "nowhere/x.npz" knn p.csv p.csv -k 1 -o nowhere/x.npz
 refused 1 "nowhere/x.nf" build u.npy --lists 2 -o nowhere/x.nf

@@ -143,13 +143,18 @@ class Index:
         queries = queries.astype(np.float64)
         if self.metric == COSINE:
             queries = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-        q, mean = self.rotate(queries - self.mean), self.rotate(self.mean[None])
+        mean = self.rotate(self.mean[None])
+        factors = np.ones((len(queries), 1))
+        if self.metric == IP:
+            squares = ((self.centroids + mean)**2).sum(axis=1) @ np.diff(self.starts) / self.rows
+            factors = np.sqrt(squares) / np.linalg.norm(queries, axis=1, keepdims=True)
+        q = self.rotate(queries * factors - self.mean)
         y = self.signs - (2**self.bits - 1) / 2
         if self.metric == L2:
             g_add = ((q[:, None] - self.centroids)**2).sum(axis=2)
         else:
             g_add = -(q + mean) @ (self.centroids + mean).T
-        values = self.add + g_add[:, self.list_of] + self.rescale * (q @ y.T)
+        values = (self.add + g_add[:, self.list_of] + self.rescale * (q @ y.T)) / factors
         if self.metric == L2:
             return np.sqrt(np.maximum(values, 0))
         return np.clip(1 + values, 0, 2) if self.metric == COSINE else values

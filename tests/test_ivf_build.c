@@ -769,6 +769,98 @@ static void test_faults(void **state)
     exact_free(&data);
 }
 
+/* Under IP the nearest rows do not depend on how long a query is: short ones find as much, powers of two the same, and
+ * distances are in proportion. Without scaling, a hundredth of the length left recall at .07. */
+static void test_length_of_queries(void **state)
+{
+    (void)state;
+    enum { ROWS = 3000, DIMS = 32, QUERIES = 40, K = 10 };
+    nf_context   *ctx = exact_context(NF_ISA_AUTO, 1, 0);
+    nf_matrix     data = ivf_mixture(ROWS, DIMS, 30, 5), queries = ivf_mixture(QUERIES, DIMS, 30, 6);
+    float        *rows = (float *)(uintptr_t)data.data, *asked = (float *)(uintptr_t)queries.data;
+    nf_ivf_params params;
+    nf_ivf_params_init(&params);
+    params.lists = 30;
+    params.bits = 7;
+    params.metric = NF_METRIC_IP;
+    for (size_t i = 0; i < (size_t)ROWS * DIMS; i++) rows[i] = 8.0f * (rows[i] + 1.0f);
+    nf_ivf_index        *index = ivf_build(ctx, &data, &params);
+    nf_ivf_search_params search;
+    nf_ivf_search_params_init(&search);
+    search.probes = 30;
+    static int64_t ids[3][QUERIES * K], true_ids[QUERIES * K];
+    static float   distances[3][QUERIES * K];
+    static double  true_distances[QUERIES * K];
+    nf_knn_params  exact = {.struct_size = sizeof exact, .k = K, .metric = NF_METRIC_IP};
+    assert_int_equal(nf_knn(ctx, &data, &queries, &exact, true_ids, true_distances, NULL, NULL), NF_OK);
+
+    const float scales[3] = {1.0f, 0.0078125f, 0.0078125f * 0.71f}; /* of the queries as they are then */
+    for (int turn = 0; turn < 3; turn++) {
+        float *copy = malloc(sizeof(float) * QUERIES * DIMS);
+        for (size_t i = 0; i < (size_t)QUERIES * DIMS; i++) copy[i] = asked[i] * scales[turn];
+        const nf_matrix scaled = {.data = copy, .rows = QUERIES, .dims = DIMS, .dtype = NF_DTYPE_F32};
+        assert_int_equal(nf_ivf_search(ctx, index, &scaled, &search, ids[turn], distances[turn], NULL, NULL), NF_OK);
+        int found = 0;
+        for (int i = 0; i < QUERIES; i++) {
+            for (int j = 0; j < K; j++) {
+                for (int t = 0; t < K; t++) found += ids[turn][i * K + j] == true_ids[i * K + t];
+            }
+        }
+        assert_in_range(found, QUERIES * K * 9 / 10, QUERIES * K);
+        free(copy);
+    }
+    assert_memory_equal(ids[0], ids[1], sizeof ids[0]);
+    for (int i = 0; i < QUERIES * K; i++) assert_true(distances[1][i] == distances[0][i] * scales[1]);
+    nf_ivf_release(index);
+    exact_free(&data);
+    exact_free(&queries);
+    nf_context_destroy(ctx);
+}
+
+/* Exact distances of kept rows are those of nf_knn, also where squares overflow or vanish, and never -0. */
+static void test_rerank_of_extremes(void **state)
+{
+    (void)state;
+    enum { ROWS = 200, DIMS = 8, K = 5 };
+    const double scales[] = {1e200, 1e-200, 1.0};
+    for (int kind = 0; kind < 3; kind++) {
+        const uint32_t metric = kind < 2 ? NF_METRIC_COSINE : NF_METRIC_IP;
+        nf_context    *ctx = exact_context(NF_ISA_AUTO, 1, 0);
+        nf_matrix      data = exact_matrix(NF_DTYPE_F64, ROWS, DIMS);
+        double        *values = (double *)(uintptr_t)data.data;
+        uint64_t       seed = 3;
+        for (size_t i = 0; i < (size_t)ROWS * DIMS; i++) values[i] = ivf_bell(&seed) * scales[kind];
+        if (kind == 2) memset(values, 0, sizeof(double) * DIMS); /* a query of zeros */
+        nf_ivf_params params;
+        nf_ivf_params_init(&params);
+        params.lists = 4;
+        params.metric = metric;
+        params.keep_vectors = 1;
+        nf_ivf_index        *index = ivf_build(ctx, &data, &params);
+        nf_ivf_search_params search;
+        nf_ivf_search_params_init(&search);
+        search.k = K;
+        search.probes = 4;
+        search.rerank = ROWS;
+        search.epsilon0 = INFINITY;
+        nf_knn_params exact = {.struct_size = sizeof exact, .k = K, .metric = metric};
+        int64_t       ids[20 * K], true_ids[20 * K];
+        float         distances[20 * K];
+        double        true_distances[20 * K];
+        nf_matrix     queries = data;
+        queries.rows = 20;
+        assert_int_equal(nf_knn(ctx, &data, &queries, &exact, true_ids, true_distances, NULL, NULL), NF_OK);
+        assert_int_equal(nf_ivf_search(ctx, index, &queries, &search, ids, distances, NULL, NULL), NF_OK);
+        for (int i = 0; i < 20 * K; i++) {
+            assert_true(distances[i] == (float)true_distances[i]);
+            assert_false(distances[i] == 0.0f && signbit(distances[i]));
+        }
+        nf_ivf_release(index);
+        exact_free(&data);
+        nf_context_destroy(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -783,6 +875,8 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_zero_row),
+        cmocka_unit_test(test_length_of_queries),
+        cmocka_unit_test(test_rerank_of_extremes),
         cmocka_unit_test(test_refused_builds),
         cmocka_unit_test(test_refused_searches),
         cmocka_unit_test(test_names),

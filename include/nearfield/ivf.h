@@ -72,7 +72,8 @@ typedef struct nf_ivf_info {
 typedef struct nf_ivf_open_params {
     size_t   struct_size; /* set by nf_ivf_open_params_init */
     uint32_t map;         /* 1: map the file in place of reading it; the file must not be changed meanwhile */
-    uint32_t verify;      /* nf_verify: FULL reads every byte; STRUCTURE checks header, sizes and lists only */
+    uint32_t verify;      /* nf_verify: FULL reads every byte; STRUCTURE only what has to be right for a search
+                             not to go astray: header, sizes, lists, mean, centroids, rotation, recall */
 } nf_ivf_open_params;
 
 typedef struct nf_ivf_search_params {
@@ -83,7 +84,7 @@ typedef struct nf_ivf_search_params {
                              within 0.002 of the best; default 0.95. An index without a table: 32 + lists / 32 probes */
     double   epsilon0;    /* width of the lower bound in standard deviations; default 1.9; infinity: nothing is pruned */
     uint32_t rerank;      /* best candidates whose exact distance is computed; 0: none; needs keep_vectors */
-    uint32_t reserved;
+    uint32_t reserved;    /* 0 */
     const nf_ivf_filter *filter; /* only rows that it allows; NULL: all */
 } nf_ivf_search_params;
 
@@ -93,7 +94,7 @@ typedef struct nf_ivf_search_params {
 typedef struct nf_ivf_search_stats {
     size_t   struct_size; /* the caller sets it before the call */
     double   seconds;
-    double   step_seconds[NF_IVF_SEARCH_STEPS]; /* added up over threads */
+    double   step_seconds[NF_IVF_SEARCH_STEPS]; /* added up over threads; the last, rerank, is wall time of making the results */
     uint32_t probes;      /* lists per query, as used */
     uint32_t reserved;
     uint64_t scanned;     /* (query, row) pairs whose short code was looked at */
@@ -123,8 +124,8 @@ NF_API const char *nf_ivf_search_step_name(uint32_t step);
  * order (in blocks), so that data may be a mapped file larger than memory; they are not kept unless keep_vectors asks for it.
  * stats may be NULL.
  * Cost: training lists x train_rows rows; n x lists x d multiply-adds for the assignment; O(n d log d) for the rest.
- * Memory under the limit: the training rows, 4 bytes per row, and blocks of 8 MB and 2 MB per thread; the index itself does not
- * count. Training rows take at most a quarter of the memory left: only where that is fewer than train_rows per list does the
+ * Memory under the limit: the training rows and 16 bytes for each, the centroids, 4 bytes per row, blocks of 8 MB and 2 MB per
+ * thread, what nf_knn takes on recall_rows queries, and 8 d^2 bytes for a dense rotation; the index itself does not count. Training rows take at most a quarter of the memory left: only where that is fewer than train_rows per list does the
  * limit change the index.
  * NF_ERR_ARGUMENT (bits, dims, rows, ids, no rows), NF_ERR_VALUE (NaN, infinity, or under L2 and IP beyond 2^53: row and column
  * named), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
@@ -160,9 +161,9 @@ NF_API NF_NODISCARD nf_status nf_ivf_recall_point(const nf_ivf_index *index, uin
  * distances estimated from the codes (exact with rerank). counts: m values or NULL. stats may be NULL.
  * Method: arXiv:2409.09913; lists nearest first, short codes filter by a lower bound, survivors by the whole code.
  * Cost: m x lists x d multiply-adds for the lists, then the rows of the lists probed. Memory: up to 32 MB of
- * queries and results and 10 MB per thread. An index may be searched by any number of threads at once, each with a context of
+ * queries and results, and about 12 MB per thread (24 MB at 8192 dims). An index may be searched by any number of threads at once, each with a context of
  * its own.
- * NF_ERR_ARGUMENT, NF_ERR_VALUE (NaN or infinity in queries), NF_ERR_UNSUPPORTED (rerank without keep_vectors),
+ * NF_ERR_ARGUMENT, NF_ERR_VALUE (queries: NaN, infinity, or under L2 and IP beyond 2^53), NF_ERR_UNSUPPORTED (rerank without keep_vectors),
  * NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
  */
 NF_API NF_NODISCARD nf_status nf_ivf_search(nf_context *ctx, const nf_ivf_index *index, const nf_matrix *queries,

@@ -105,7 +105,7 @@ static const nf_param ivf_open_params[] = {
     {"mmap", NF_PARAM_FLAG, AT(nf_ivf_open_params, map), NULL, NULL, "", 0, 0,
      "Map the index file instead of reading it; it must not be changed meanwhile."},
     {"verify", NF_PARAM_CHOICE, AT(nf_ivf_open_params, verify), "HOW", "full|structure", "full", 0, 0,
-     "Check every byte of the index, or only its header, sizes and lists."},
+     "Check every byte of the index, or only what a search relies on: header, sizes, lists."},
 };
 
 static const nf_param ivf_search_params[] = {

@@ -7,7 +7,8 @@
  * maximise the cosine of r and its code, g(t) = sum (m_i + 1/2) |r_i| / sqrt(sum (m_i + 1/2)^2) / |r|, with the levels
  * clamped as they are stored. g is smooth but for small steps, and its maximum lies between two values that are known
  * beforehand: t = tau sqrt(D) / |r|, best on average for few bits, and t = 2^ex_bits / max |r_i|, best for many. So a grid
- * between the two is tried, and then a finer one around the best: RESCALE_STEPS passes of four values each.
+ * from a little below the lesser to a little above the greater is tried, COARSE_PASSES times four values, and then a finer
+ * one around the best, fine_passes() times four.
  *
  * Factors are computed in binary64 from the code as it is stored.
  */

@@ -69,9 +69,10 @@ void nf_probe_lists(nf_query_chunk *chunk, nf_scanner *scanner)
 {
     const nf_vectors_panel *panel = &chunk->prepared->panel;
     nf_top                  nearest = {scanner->nearest, 0, chunk->question->probes};
+    const uint32_t          tile = nf_probe_tile(chunk);
 
-    for (uint32_t first = 0; first < chunk->count; first += NF_PROBE_TILE) {
-        const uint32_t rows = chunk->count - first < NF_PROBE_TILE ? chunk->count - first : NF_PROBE_TILE;
+    for (uint32_t first = 0; first < chunk->count; first += tile) {
+        const uint32_t rows = chunk->count - first < tile ? chunk->count - first : tile;
         chunk->kernels->products(chunk->rotated + (size_t)first * panel->dims, panel->dims, rows, panel->values,
                                  panel->rounded, panel->dims, scanner->products, panel->rounded);
         for (uint32_t i = 0; i < rows; i++) {

@@ -16,8 +16,6 @@
 #include "cpu_ivf_search.h"
 
 #define SEGMENT_BLOCKS 16u    /* blocks scanned at a time */
-#define BUNCH_VALUES 131072u  /* unpacked codes of a bunch: 256 KiB */
-#define BUNCH_ROWS_MOST 1024u
 #define FULL_ROWS 128u        /* a bunch with more is worked off: their codes still lie in the first-level caches */
 #define ENTRIES 4096u         /* (query, row) pairs of a bunch */
 #define FEW_TURNS 32u
@@ -48,7 +46,7 @@ static inline uint32_t turn_place(uint64_t turn)
 
 /* Survivors that wait for their whole codes. */
 struct nf_bunch {
-    uint32_t  most_rows, rows; /* distinct rows */
+    uint32_t  rows;            /* distinct rows */
     uint8_t  *signs;           /* per row: its short code, padded / 8 bytes, taken while the block is in the cache */
     uint32_t *row;             /* per row: its number in the order of lists */
     uint16_t *codes;           /* per row, when unpacked: chunk->whole values */
@@ -64,22 +62,18 @@ struct nf_bunch {
 
 static void lay_out(const nf_query_chunk *chunk, nf_scanner *scanner, nf_arena *arena)
 {
-    const uint32_t tile = chunk->most < NF_PROBE_TILE ? chunk->most : NF_PROBE_TILE;
     const uint64_t turns = (uint64_t)chunk->most * chunk->question->probes;
     const uint32_t segment = SEGMENT_BLOCKS * NF_IVF_BLOCK;
-    uint32_t       rows = BUNCH_VALUES / chunk->whole;
-    if (rows > BUNCH_ROWS_MOST) rows = BUNCH_ROWS_MOST;
-    if (rows < segment) rows = segment; /* one query's survivors of a segment must find room */
+    const uint32_t rows = FULL_ROWS + segment; /* a bunch that is not full takes the survivors of a query in a segment */
 
     scanner->turns = nf_carve(arena, turns, sizeof(uint64_t));
     scanner->spare = nf_carve(arena, turns, sizeof(uint64_t));
-    scanner->products = nf_carve(arena, (uint64_t)tile * chunk->prepared->panel.rounded, sizeof(float));
+    scanner->products = nf_carve(arena, (uint64_t)nf_probe_tile(chunk) * chunk->prepared->panel.rounded, sizeof(float));
     scanner->nearest = nf_carve(arena, chunk->question->probes, sizeof(nf_neighbour));
     scanner->survivors = nf_carve(arena, NF_SCAN_QUERIES * SEGMENT_BLOCKS, sizeof(uint32_t));
     struct nf_bunch *bunch = scanner->bunch = nf_carve(arena, 1, sizeof(struct nf_bunch));
     struct nf_bunch  parts = {
-         .most_rows = rows,
-         .signs = nf_carve(arena, (uint64_t)rows * chunk->view->padded, 1),
+         .signs = nf_carve(arena, (uint64_t)rows * (chunk->view->padded / 8), 1),
          .row = nf_carve(arena, rows, sizeof(uint32_t)),
          .add = nf_carve(arena, rows, sizeof(float)),
          .rescale = nf_carve(arena, rows, sizeof(float)),
@@ -129,7 +123,7 @@ static uint64_t *sort_turns(uint64_t *turns, uint64_t *spare, uint64_t count)
     for (uint32_t shift = 40; shift < 64; shift += 8) {
         uint64_t starts[257] = {0};
         for (uint64_t i = 0; i < count; i++) starts[(turns[i] >> shift & 0xff) + 1]++;
-        if (count == 0 || starts[(turns[0] >> shift & 0xff) + 1] == count) continue; /* all alike */
+        if (starts[(turns[0] >> shift & 0xff) + 1] == count) continue; /* all alike */
         for (uint32_t b = 0; b < 256; b++) starts[b + 1] += starts[b];
         for (uint64_t i = 0; i < count; i++) spare[starts[turns[i] >> shift & 0xff]++] = turns[i];
         uint64_t *swap = turns;
@@ -284,8 +278,7 @@ static void scan_segment(nf_query_chunk *chunk, nf_scanner *scanner, const list_
         for (uint32_t i = 0; i < n; i++) queries[i] = scan_query(chunk, turns[first + i]);
         chunk->kernels->scan(blocks, segment->blocks, view->padded, queries, n, scanner->survivors, SEGMENT_BLOCKS);
         for (uint32_t i = 0; i < n; i++) {
-            if (bunch->rows > FULL_ROWS || bunch->rows + segment->rows > bunch->most_rows ||
-                bunch->entries + segment->rows > ENTRIES) {
+            if (bunch->rows > FULL_ROWS || bunch->entries + segment->rows > ENTRIES) {
                 flush_bunch(chunk, scanner);
                 forget_places(bunch, segment);
             }

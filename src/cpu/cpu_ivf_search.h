@@ -17,8 +17,14 @@ typedef struct nf_scanner {
     nf_ivf_counters counters;
 } nf_scanner;
 
-/* Queries of a tile of the coarse products. */
-#define NF_PROBE_TILE 48u
+/* Queries of a tile of the coarse products: at most 48, fewer where there are so many lists that 4 MB of products would not
+ * hold them. */
+static inline uint32_t nf_probe_tile(const nf_query_chunk *chunk)
+{
+    const uint32_t fit = (1u << 20) / chunk->prepared->panel.rounded;
+    const uint32_t tile = fit > 48 ? 48 : fit > 0 ? fit : 1;
+    return chunk->most < tile ? chunk->most : tile;
+}
 
 nf_status nf_scanner_open(nf_context *ctx, const nf_query_chunk *chunk, nf_scanner *scanner);
 void nf_scanner_close(nf_scanner *scanner);

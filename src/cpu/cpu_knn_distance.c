@@ -8,35 +8,14 @@
 #include "cpu_knn.h"
 #include "cpu_search.h"
 #include "matrix/matrix_convert.h"
+#include "matrix/matrix_distance.h"
 #include "matrix/matrix_exact.h"
-
-static double sum_of_products(const double *x, const double *y, uint32_t dims)
-{
-    double sum = 0.0;
-    for (uint32_t k = 0; k < dims; k++) sum = fma(x[k], y[k], sum);
-    return sum;
-}
-
-/* The length of a row for COSINE. A row whose sum of squares could have lost bits is first multiplied, in place, by the
- * power of two that brings its largest value to [1, 2). 0 for a zero row only. */
-static double cosine_length(double *row, uint32_t dims)
-{
-    double square = sum_of_products(row, row, dims);
-    if (square >= NF_SUM_SMALL && square <= NF_SUM_LARGE) return sqrt(square);
-    double largest = 0.0;
-    for (uint32_t k = 0; k < dims; k++) largest = fmax(largest, fabs(row[k]));
-    if (largest == 0.0) return 0.0;
-    const int shift = -ilogb(largest);
-    for (uint32_t k = 0; k < dims; k++) row[k] = scalbn(row[k], shift);
-    square = sum_of_products(row, row, dims);
-    return sqrt(square);
-}
 
 static double cosine_distance(const nf_knn_scratch *scratch, double *row, uint32_t dims)
 {
-    const double length = cosine_length(row, dims);
+    const double length = nf_cosine_length(row, dims);
     if (length == 0.0 || scratch->query_root == 0.0) return 1.0;
-    return 1.0 - sum_of_products(row, scratch->query, dims) / (length * scratch->query_root);
+    return 1.0 - nf_dot_f64(row, scratch->query, dims) / (length * scratch->query_root);
 }
 
 /* L2: the sums come from the kernel of the instruction set, which takes rows by their numbers. */
@@ -63,7 +42,7 @@ void nf_knn_distances(const nf_knn_space *space, nf_knn_scratch *scratch, uint64
 {
     const uint32_t dims = space->dims;
     nf_matrix_row_f64(space->queries, query, scratch->query);
-    if (space->metric == NF_METRIC_COSINE) scratch->query_root = cosine_length(scratch->query, dims);
+    if (space->metric == NF_METRIC_COSINE) scratch->query_root = nf_cosine_length(scratch->query, dims);
     for (uint32_t begin = 0; begin < count; begin += scratch->rows_room) {
         const uint32_t part = count - begin < scratch->rows_room ? count - begin : scratch->rows_room;
         double        *out = distances + begin;
@@ -71,7 +50,7 @@ void nf_knn_distances(const nf_knn_space *space, nf_knn_scratch *scratch, uint64
             double *row = scratch->rows + (size_t)i * dims;
             nf_matrix_row_f64(space->data, ids[begin + i], row);
             /* 0 - dot: a product of 0 gives 0, not -0. */
-            if (space->metric == NF_METRIC_IP) out[i] = 0.0 - sum_of_products(row, scratch->query, dims);
+            if (space->metric == NF_METRIC_IP) out[i] = 0.0 - nf_dot_f64(row, scratch->query, dims);
             if (space->metric == NF_METRIC_COSINE) out[i] = cosine_distance(scratch, row, dims);
         }
         if (space->metric == NF_METRIC_L2) euclidean(scratch->sorter.kernels, scratch, dims, part, out);

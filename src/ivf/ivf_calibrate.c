@@ -28,7 +28,8 @@ typedef struct calibration {
     uint32_t          neighbours; /* that count: fewer than 10 where there are fewer rows */
     uint64_t         *numbers;    /* which rows */
     uint8_t          *raw;        /* these rows as they came */
-    float            *queries;    /* and as index rows */
+    float            *queries;    /* and as index rows, as a search has them */
+    double           *factors;    /* IP: what they were scaled by */
     int64_t          *true_ids;   /* count x asked */
     double           *true_distances;
     uint64_t         *slots; /* count x asked */
@@ -45,13 +46,14 @@ static nf_status open_calibration(calibration *at)
     at->numbers = nf_alloc(ctx, at->count, sizeof *at->numbers);
     at->raw = nf_alloc(ctx, at->count, dims * nf_dtype_bytes((nf_dtype)at->job->data->dtype));
     at->queries = nf_alloc(ctx, at->count, dims * sizeof *at->queries);
+    at->factors = nf_alloc(ctx, at->count, sizeof *at->factors);
     at->true_ids = nf_alloc(ctx, results, sizeof *at->true_ids);
     at->true_distances = nf_alloc(ctx, results, sizeof *at->true_distances);
     at->slots = nf_alloc(ctx, results, sizeof *at->slots);
     at->values = nf_alloc(ctx, results, sizeof *at->values);
     at->pair = nf_alloc(ctx, 2, dims * sizeof *at->pair);
-    if (at->numbers == NULL || at->raw == NULL || at->queries == NULL || at->true_ids == NULL ||
-        at->true_distances == NULL || at->slots == NULL || at->values == NULL || at->pair == NULL) {
+    if (at->numbers == NULL || at->raw == NULL || at->queries == NULL || at->factors == NULL ||
+        at->true_ids == NULL || at->true_distances == NULL || at->slots == NULL || at->values == NULL || at->pair == NULL) {
         return nf_alloc_status(ctx);
     }
     return NF_OK;
@@ -62,6 +64,7 @@ static void close_calibration(calibration *at)
     nf_free(at->numbers);
     nf_free(at->raw);
     nf_free(at->queries);
+    nf_free(at->factors);
     nf_free(at->true_ids);
     nf_free(at->true_distances);
     nf_free(at->slots);
@@ -96,7 +99,14 @@ static nf_status find_truth(calibration *at)
     }
     const nf_matrix   queries = {.data = at->raw, .rows = at->count, .dims = data->dims, .dtype = data->dtype};
     const nf_ivf_rows rows = {
-        .matrix = data, .what = "data", .metric = job->params.metric, .count = at->count, .numbers = at->numbers};
+        .matrix = data,
+        .what = "data",
+        .metric = job->params.metric,
+        .count = at->count,
+        .numbers = at->numbers,
+        .length = job->index->ip_length,
+        .factors = job->index->ip_length > 0.0 ? at->factors : NULL,
+    };
     NF_TRY(nf_ivf_rows_convert(job->ctx, &rows, job->index->view.mean, at->queries));
     NF_TRY(job->index->engine->knn(job->ctx, data, &queries, &params, at->true_ids, at->true_distances, NULL, &stats));
     leave_out(at);

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
-double nf_ivf_exact_distance(uint32_t metric, const double *x, const double *y, uint32_t dims);
+/* Under COSINE a row of extreme values is scaled in place by a power of two. */
+double nf_ivf_exact_distance(uint32_t metric, double *x, double *y, uint32_t dims);
 
 #endif

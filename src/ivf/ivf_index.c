@@ -2,6 +2,8 @@
 /* An index as an object: making, completing, describing, releasing. */
 #include "ivf_index.h"
 
+#include <math.h>
+
 #include <string.h>
 
 nf_status nf_ivf_index_new(nf_context *ctx, nf_ivf_index **out)
@@ -61,6 +63,22 @@ void nf_ivf_block_starts(const uint64_t *list_start, uint32_t lists, uint64_t *b
     }
 }
 
+/* The root mean square of the rows' centroids. */
+static double typical_length(const nf_ivf_view *view)
+{
+    double sum = 0.0;
+    for (uint32_t list = 0; list < view->lists; list++) {
+        const float *centroid = view->centroids + (size_t)list * view->padded;
+        double       square = 0.0;
+        for (uint32_t k = 0; k < view->padded; k++) {
+            const double value = (double)centroid[k] + (double)view->mean_rotated[k];
+            square += value * value;
+        }
+        sum += square * (double)(view->list_start[list + 1] - view->list_start[list]);
+    }
+    return sqrt(sum / (double)view->rows);
+}
+
 nf_status nf_ivf_index_complete(nf_context *ctx, nf_ivf_index *index)
 {
     nf_ivf_view *view = &index->view;
@@ -70,6 +88,7 @@ nf_status nf_ivf_index_complete(nf_context *ctx, nf_ivf_index *index)
         NF_TRY(index->engine->ivf->rotate(ctx, &view->rotation, view->mean, 1, index->owned.mean_rotated));
         view->mean_rotated = index->owned.mean_rotated;
     }
+    if (view->metric == NF_METRIC_IP) index->ip_length = typical_length(view);
     if (index->prepared != NULL) return NF_OK;
     return index->engine->ivf->prepare(ctx, index->memory, view, &index->prepared);
 }

@@ -32,6 +32,7 @@ struct nf_ivf_index {
     const nf_ivf_recall *recall;
     uint32_t             recall_points;
     uint32_t             user_ids;
+    double               ip_length; /* IP: length that queries are scaled to (ivf_search.c); 0: none */
     uint64_t             seed;
     nf_sealed_info       info;
 };

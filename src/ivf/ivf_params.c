@@ -92,6 +92,7 @@ nf_status nf_ivf_search_params_take(nf_context *ctx, const nf_ivf_search_params 
     if (from == NULL) return NF_OK;
     NF_TRY(take(ctx, to, sizeof *to, from, "nf_ivf_search_params_init"));
     NF_TRY(check_range(ctx, "k", to->k, 1, NF_MAX_K));
+    NF_TRY(check_range(ctx, "reserved", to->reserved, 0, 0));
     NF_TRY(check_range(ctx, "rerank", to->rerank, 0, NF_IVF_MOST_RERANK));
     if (!(to->recall >= 0.0 && to->recall <= 1.0)) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "recall is %g, allowed are 0 to 1", to->recall);

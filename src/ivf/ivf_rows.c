@@ -2,8 +2,8 @@
 /*
  * Rows are read as binary64, normalised (COSINE) and shifted in binary64, and rounded once to binary32.
  *
- * Squared norms of binary32 rows must not overflow: with values up to 2^53 and 2^16 dims, a squared distance between
- * two rows is at most 2^124. Under COSINE any finite row is fine, since it is scaled to length 1 first.
+ * Squared norms of binary32 rows must not overflow: with values up to 2^53 and 2^13 dims, a squared distance between
+ * two rows is at most 2^121. Under COSINE any finite row is fine, since it is scaled to length 1 first.
  */
 #include "ivf_rows.h"
 
@@ -15,6 +15,7 @@
 
 #include "core/core_pool.h"
 #include "matrix/matrix_convert.h"
+#include "matrix/matrix_distance.h"
 #include "nearfield/neighbours.h"
 
 #define LARGEST 0x1p53
@@ -71,21 +72,22 @@ static bool allowed(const nf_ivf_rows *rows, uint64_t row, const double *values)
 /* Scales a row to length 1; a zero row stays zero. */
 static void normalise(double *values, uint32_t dims)
 {
-    double sum = 0.0;
-    for (uint32_t i = 0; i < dims; i++) sum += values[i] * values[i];
-    if (!(sum >= 0x1p-900 && sum <= 0x1p1000)) { /* squares vanish or overflow: by a power of two to about 1 first */
-        double largest = 0.0;
-        for (uint32_t i = 0; i < dims; i++) largest = fmax(largest, fabs(values[i]));
-        if (largest == 0.0) return;
-        const int shift = -ilogb(largest);
-        sum = 0.0;
-        for (uint32_t i = 0; i < dims; i++) {
-            values[i] = scalbn(values[i], shift);
-            sum += values[i] * values[i];
-        }
-    }
-    const double scale = 1.0 / sqrt(sum);
-    for (uint32_t i = 0; i < dims; i++) values[i] *= scale;
+    const double length = nf_cosine_length(values, dims);
+    for (uint32_t i = 0; length > 0.0 && i < dims; i++) values[i] /= length;
+}
+
+/* Scales a row to the length rows->length; returns the factor. A zero row stays. */
+static double fit_length(const nf_ivf_rows *rows, double *values)
+{
+    const uint32_t dims = rows->matrix->dims;
+    double         largest = 0.0;
+    for (uint32_t i = 0; i < dims; i++) largest = fmax(largest, fabs(values[i]));
+    if (largest == 0.0) return 1.0;
+    const int power = ilogb(largest); /* taken out first, so that squares neither overflow nor vanish */
+    for (uint32_t i = 0; i < dims; i++) values[i] = scalbn(values[i], -power);
+    const double factor = rows->length / sqrt(nf_dot_f64(values, values, dims));
+    for (uint32_t i = 0; i < dims; i++) values[i] *= factor;
+    return scalbn(factor, -power);
 }
 
 /* Reads the i-th row into values; false where it holds a value that is not allowed, which is noted. */
@@ -116,6 +118,7 @@ static nf_status convert_task(void *arg, uint64_t task, uint32_t worker)
     for (uint64_t i = begin; i < end; i++) {
         float *to = job->out + i * dims;
         if (!read_row(job, i, values)) continue;
+        if (job->rows->factors != NULL) job->rows->factors[i] = fit_length(job->rows, values);
         if (job->mean != NULL) {
             for (uint32_t k = 0; k < dims; k++) to[k] = (float)(values[k] - (double)job->mean[k]);
         } else {

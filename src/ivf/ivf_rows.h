@@ -18,6 +18,8 @@ typedef struct nf_ivf_rows {
     uint32_t         metric; /* nf_metric */
     uint64_t         first, count;
     const uint64_t  *numbers; /* NULL: consecutive */
+    double           length;  /* with factors: rows are scaled to this length, before the mean goes */
+    double          *factors; /* count: by what; NULL: rows are not scaled */
 } nf_ivf_rows;
 
 /* Checks a matrix: shape, type, place. */

@@ -6,6 +6,9 @@
  * Probes by recall: the first entry of the index's table that reaches the recall asked for. Where none does, the codes
  * have too few bits for it, and more lists are of little use: the first entry that is nearly as good as the best. An
  * index without a table: 32 lists and a thirty-second of all lists.
+ *
+ * Under IP the order of rows does not depend on a query's length, but the error of estimates does: it grows with
+ * |q - c|. So queries are scaled to the typical length of centroids, and the values back.
  */
 #include <math.h>
 #include <stdbool.h>
@@ -46,6 +49,7 @@ typedef struct search_job {
     float    *rows;  /* block_rows x dims */
     uint64_t *slots; /* block_rows x candidates */
     float    *values;
+    double   *factors; /* block_rows: what queries were multiplied with; NULL: nothing */
     hit      *hits; /* candidates per worker */
     double   *pair; /* with rerank: two rows per worker */
 
@@ -74,13 +78,13 @@ static void sort_hits(hit *hits, uint32_t count)
 
 /* From an engine's value to a distance, a binary32 number. Clamped only here: clamped values would have lost their
  * order. A value that is no number, which only a damaged index can give, is far away. */
-static double distance_of(uint32_t metric, float value)
+static double distance_of(uint32_t metric, double value)
 {
     if (isnan(value)) return INFINITY;
     switch (metric) {
-    case NF_METRIC_L2: return (double)(float)sqrt(value > 0.0f ? (double)value : 0.0);
-    case NF_METRIC_COSINE: return (double)(float)fmin(fmax(1.0 + (double)value, 0.0), 2.0);
-    default: return (double)value;
+    case NF_METRIC_L2: return (double)(float)sqrt(value > 0.0 ? value : 0.0);
+    case NF_METRIC_COSINE: return (double)(float)fmin(fmax(1.0 + value, 0.0), 2.0);
+    default: return (double)(float)(0.0 + value); /* never -0 */
     }
 }
 
@@ -91,7 +95,8 @@ static uint32_t collect(const search_job *job, uint64_t i, hit *hits)
     const float       *values = job->values + i * job->question.k;
     uint32_t           count = 0;
     while (count < job->question.k && slots[count] != UINT64_MAX) {
-        hits[count] = (hit){distance_of(view->metric, values[count]), nf_ivf_id(view, slots[count])};
+        const double value = (double)values[count] / (job->factors != NULL ? job->factors[i] : 1.0);
+        hits[count] = (hit){distance_of(view->metric, value), nf_ivf_id(view, slots[count])};
         count++;
     }
     return count;
@@ -161,7 +166,9 @@ static nf_status search_block(search_job *job)
                                 .what = "queries",
                                 .metric = index->view.metric,
                                 .first = job->first,
-                                .count = job->count};
+                                .count = job->count,
+                                .length = index->ip_length,
+                                .factors = job->factors};
     NF_TRY(nf_ivf_rows_convert(job->ctx, &rows, index->view.mean, job->rows));
     NF_TRY(index->engine->ivf->search(job->ctx, &index->view, index->prepared, job->rows, job->count, &job->question,
                                       job->slots, job->values, &job->counters));
@@ -196,6 +203,10 @@ static nf_status open_blocks(search_job *job)
     job->values = nf_alloc(ctx, job->block_rows, candidates * sizeof *job->values);
     job->hits = nf_alloc(ctx, workers, candidates * sizeof *job->hits);
     job->pair = nf_alloc(ctx, job->params.rerank != 0 ? workers : 0, 2 * view->dims * sizeof *job->pair);
+    if (job->index->ip_length > 0.0) {
+        job->factors = nf_alloc(ctx, job->block_rows, sizeof *job->factors);
+        if (job->factors == NULL) return nf_alloc_status(ctx);
+    }
     if (job->rows == NULL || job->slots == NULL || job->values == NULL || job->hits == NULL || job->pair == NULL) {
         return nf_alloc_status(ctx);
     }
@@ -207,6 +218,7 @@ static void close_blocks(search_job *job)
     nf_free(job->rows);
     nf_free(job->slots);
     nf_free(job->values);
+    nf_free(job->factors);
     nf_free(job->hits);
     nf_free(job->pair);
 }
