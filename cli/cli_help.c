@@ -82,7 +82,7 @@ static const cli_entry search_keys[] = {
     {"qps, seconds", "Queries per second; wall time of the calls of the search alone, the median of the repetitions."},
     {"scanned, refined", "Rows per query whose short code, and whose whole code, was looked at."},
     {"latency_ms", "With --batch, an object: p50, p95, p99 of the calls; else null."},
-    {"steps", "An object: time of each step, added up over threads."},
+    {"steps", "An object: time of each step, added up over threads; of rerank, wall time of making the results."},
     {"sweep", "With several --probes an array of objects with the keys from probes to steps, in their place."},
     {"truth_cut",
      "Queries whose truth ends inside a tie with the k-th, so that recall may be larger; null: not known."},
@@ -90,8 +90,26 @@ static const cli_entry search_keys[] = {
     {NULL, NULL},
 };
 
+static const cli_entry info_keys[] = {
+    {"command, version, file", "As asked for."},
+    {"format", "Of the file; index for an index."},
+    {"rows, dims, bytes", "Rows, values in a row, size of the file."},
+    {"dtype, header_lines, detail", "Vectors: type of the values, lines before them in text, one more fact."},
+    {"padded_dims, lists, bits, metric, rotation, seed, keep_vectors, user_ids", "An index: how it was built."},
+    {"file_id, format_major, format_minor", "An index: its content in 64 bits, the version of its format."},
+    {"largest_list, empty_lists, recall_table", "An index: as of build."},
+    {NULL, NULL},
+};
+
+static const cli_entry verify_keys[] = {
+    {"command, version, file", "As asked for."},
+    {"sound", "True; a damaged index is an error."},
+    {"bytes, file_id, seconds", "Of the index; time of the verification."},
+    {NULL, NULL},
+};
+
 const cli_json_object cli_json_objects[] = {
-    {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
+    {"info", info_keys}, {"verify", verify_keys}, {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
 
 void cli_help_term(const nf_param *param, char term[CLI_TERM_SIZE])
 {
