@@ -5,7 +5,7 @@
 [ -n "${NEARFIELD_DATA:-}" ] || exit 77
 . "$SOURCE_DIR/tests/script_helpers.sh"
 . "$SOURCE_DIR/tests/recall_helper.sh"
-TOLERANCE=0.004
+TOLERANCE=0.006
 sift=$NEARFIELD_DATA/sift-photos
 glove=$NEARFIELD_DATA/glove-100
 
