@@ -28,7 +28,7 @@ nf_status nf_cpu_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_i
                             const float *queries, uint64_t count, const nf_ivf_question *question, uint64_t *slots,
                             float *values, nf_ivf_counters *counters);
 
-/* Rotates one row (dims values) to padded values. dense: room for nothing; the row must not be out itself. */
+/* Rotates one row (dims values) to padded values elsewhere. */
 void nf_cpu_ivf_rotate_row(const nf_ivf_kernels *kernels, const nf_rotation_map *map, const float *row, float *out);
 
 /* The best rescaling factor t of a residual for ex_bits >= 1 (cpu_ivf_encode.c). norm: of the residual, above 0. */
