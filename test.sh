@@ -6,7 +6,7 @@
 #   ./test.sh         release build and its tests
 #   ./test.sh --all   also: every instruction set of this processor, AddressSanitizer with UndefinedBehaviorSanitizer,
 #                     ThreadSanitizer, clang (where installed), large data (where NEARFIELD_DATA names the folder)
-#   ./test.sh --gpu   tests of the GPU engine
+#   ./test.sh --gpu   release build for the GPU of this machine, and the tests of the CUDA engine on it
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 source tools/packages.sh
@@ -18,7 +18,7 @@ skipped=0
 stage_lines=()
 ctest_line=""
 packages=(cmake ninja-build gcc g++ libc6-dev pkg-config zlib1g-dev libxxhash-dev libcmocka-dev python3)
-only_once='large|install|tree' # labels of tests that the plain release run settles
+only_once='large|install|tree|gpu' # labels of tests that the plain release run settles
 
 # Other exit codes than the command's own, so that no test takes a sanitizer's report for an expected failure.
 export ASAN_OPTIONS="exitcode=99:detect_leaks=1:strict_string_checks=1${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
@@ -49,8 +49,19 @@ work_stage() {
     return 1
 }
 
+# The device whose code a build holds: the one here, or one of no importance, so that all of it is compiled but not eight
+# times. A build for users has them all.
+cuda_architectures() {
+    if command -v nvidia-smi >/dev/null && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+        echo native
+    else
+        echo 90
+    fi
+}
+
 build() { # PRESET
-    cmake --preset "$1" && cmake --build --preset "$1" --parallel "$jobs"
+    cmake --preset "$1" -DNEARFIELD_CUDA_ARCHITECTURES="$(cuda_architectures)" &&
+        cmake --build --preset "$1" --parallel "$jobs"
 }
 
 # Number in attribute $2 of the first tag of a JUnit file.
@@ -91,11 +102,36 @@ isa_is_available() {
     [ $? -ne 6 ]
 }
 
+# Why the CUDA engine cannot be used; empty when it can.
+gpu_reason() {
+    local said
+    said=$(build/release/nearfield doctor --json) # its exit code speaks of the self-test
+    case $said in
+        *'"gpu": {"usable": true'*) return ;;
+    esac
+    said=$(sed -n 's/.*"engines": {[^}]*"cuda": "\([^"]*\)".*/\1/p' <<<"$said")
+    echo "${said:-nearfield doctor says nothing of it}"
+}
+
+# Without a GPU this is no failure: there is nothing to test.
+test_gpu() {
+    local reason
+    work_stage "build release" build release || return
+    reason=$(gpu_reason)
+    if [ -n "$reason" ]; then
+        echo "The CUDA engine cannot be used here, so nothing is tested: $reason"
+        echo "0 passed, 0 failed"
+        exit 0
+    fi
+    work_stage "doctor" build/release/nearfield doctor
+    NEARFIELD_ENGINE=cuda stage "test release, GPU" run_ctest release --label-regex gpu
+}
+
 test_each_isa() {
     local isa
     for isa in scalar avx2 avx512; do
         if isa_is_available "$isa"; then
-            NEARFIELD_ISA=$isa stage "test release, NEARFIELD_ISA=$isa" run_ctest release --label-exclude "$only_once|digest"
+            NEARFIELD_ISA=$isa stage "test release, NEARFIELD_ISA=$isa" run_ctest release --label-exclude "$only_once|digest|emulated"
         else
             stage_lines+=("    -    left out  test release, NEARFIELD_ISA=$isa: not on this processor")
         fi
@@ -121,7 +157,7 @@ test_all() {
         stage_lines+=("    -    left out  clang: not installed")
     fi
     if [ -n "${NEARFIELD_DATA:-}" ]; then
-        stage "test release, large data" run_ctest release --label-regex large
+        stage "test release, large data" run_ctest release --label-regex large --label-exclude gpu
     else
         stage_lines+=("    -    left out  large data: NEARFIELD_DATA is not set")
     fi
@@ -139,18 +175,15 @@ summary() {
 wrapper=()
 mode=${1:-}
 case $mode in
-    "" | --all) ;;
-    --gpu)
-        echo "This version has no GPU engine: nothing to test."
-        echo "0 passed, 0 failed"
-        exit 0
-        ;;
+    "" | --all | --gpu) ;;
     -h | --help) usage; exit 0 ;;
     *) echo "test.sh: unknown argument '$mode'" >&2; usage >&2; exit 2 ;;
 esac
 
 if work_stage "packages" need_packages "${packages[@]}"; then
-    if build_and_test release large || [ -x build/release/nearfield ]; then
+    if [ "$mode" = --gpu ]; then
+        test_gpu
+    elif build_and_test release 'large|gpu' || [ -x build/release/nearfield ]; then
         [ "$mode" != --all ] || test_all
     fi
 fi

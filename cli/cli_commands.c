@@ -93,12 +93,14 @@ static const nf_param helping[] = {
 /* Option sets of each command. */
 
 static const cli_option_set join_sets[] = {
-    LIBRARY("Pairs", NF_PARAMS_RADIUS, NULL),
+    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius candidates refine distances sort self half strict max-results"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, NULL),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
     OWN("", query_reading),
     LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    LIBRARY("Variants for measuring, with the same answer", NF_PARAMS_RADIUS, "tile result group-bounds no-early-exit"),
+    LIBRARY("", NF_PARAMS_RADIUS_INDEX, NULL),
     OWN("Talking", talking),
     END_OF_SETS,
 };

@@ -11,9 +11,10 @@ typedef enum cli_selftest_result { CLI_TEST_PASSED, CLI_TEST_LEFT_OUT, CLI_TEST_
 
 /*
  * Joins a lattice, whose number of pairs a formula gives, and a set of clusters, whose number of pairs must be that of
- * comparing each pair in binary64 here, by every method of finding candidates, with one instruction set.
- * text: why it failed or was left out; empty when it passed.
+ * comparing each pair in binary64 here, by every method of finding candidates, with one engine, and of the CPU's with one
+ * instruction set. Ray tracing is left out where the GPU has none. text: why it failed or was left out; empty when it
+ * passed.
  */
-cli_selftest_result cli_selftest(uint32_t isa, char text[CLI_SELFTEST_TEXT]);
+cli_selftest_result cli_selftest(nf_engine_kind engine, nf_isa isa, int32_t device, char text[CLI_SELFTEST_TEXT]);
 
 #endif

@@ -19,6 +19,8 @@ const char *const cli_help_text[] = {
 };
 
 const cli_entry cli_variables[] = {
+    {"NEARFIELD_ENGINE", "Engine where --engine is not given: cpu or cuda. Work that cuda does not do goes to the CPU then."},
+    {"NEARFIELD_MODULE_DIR", "Folder of libnearfield-cuda.so, an absolute path, in place of where it is looked for."},
     {"NEARFIELD_ISA", "Instruction set of the CPU engine where --isa is not given: scalar, avx2 or avx512."},
     {"TERM", "With the value dumb, no progress is drawn."},
     {NULL, NULL},
@@ -26,7 +28,7 @@ const cli_entry cli_variables[] = {
 
 static const cli_entry join_keys[] = {
     {"command, version", "The command and the version of the library."},
-    {"engine, isa", "What did the work."},
+    {"engine, isa", "What did the work. For the GPU, device in place of isa."},
     {"rows, queries, dims", "Rows of DATA, queries (the rows themselves without QUERIES), values in a row."},
     {"seconds", "Wall time without reading and writing."},
     {"steps", "An object: wall time of each step; steps may overlap."},
@@ -40,7 +42,8 @@ static const cli_entry join_keys[] = {
     {"pruned_share", "1 - compared / (queries * rows)."},
     {"rechecked", "Pairs that fast arithmetic left open."},
     {"ties", "Pairs at a distance of exactly the radius."},
-    {"batches", "Parts in which the work was done."},
+    {"batches", "Parts in which results were delivered."},
+    {"device_batches", "Parts in which a GPU worked."},
     {"skipped", "Rows left out by --skip-invalid."},
     {"read_seconds, write_seconds", "Wall time of reading and writing."},
     {"output", "The file of the result, or null."},

@@ -55,7 +55,8 @@ static int read_inputs(cli_run *run, const nf_read_params *query_read, cli_join 
 
 static int build_index(cli_run *run, cli_join *join)
 {
-    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(join->data.dataset), NULL, &join->index);
+    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(join->data.dataset), &run->settings.radius_index,
+                                              &join->index);
     if (status != NF_OK) return cli_fail_call(run, status, CLI_WORKING);
     cli_input_release_values(&join->data);
     return 0;

@@ -134,6 +134,7 @@ static void fill_object(cli_json *json, cli_run *run, const cli_join *join)
     cli_json_count(json, "rechecked", stats->rechecked);
     cli_json_count(json, "ties", stats->ties);
     cli_json_count(json, "batches", stats->batches);
+    cli_json_count(json, "device_batches", stats->device_batches);
     cli_json_count(json, "skipped", join->data.skipped + join->queries.skipped);
     cli_json_number(json, "read_seconds", join->read_seconds);
     cli_json_number(json, "write_seconds", join->write_seconds);

@@ -63,6 +63,7 @@ void cli_settings_init(cli_settings *settings)
     memset(settings, 0, sizeof *settings);
     nf_context_params_init(&settings->context);
     nf_radius_params_init(&settings->radius);
+    nf_radius_index_params_init(&settings->radius_index);
     nf_read_params_init(&settings->read);
     nf_write_params_init(&settings->write);
     nf_generate_params_init(&settings->generate);
@@ -217,6 +218,7 @@ static nf_status set_option(cli_settings *settings, const found_option *option, 
     switch (option->set->group) {
     case NF_PARAMS_CONTEXT: return nf_context_params_set(&settings->context, name, value, error);
     case NF_PARAMS_RADIUS: return nf_radius_params_set(&settings->radius, name, value, error);
+    case NF_PARAMS_RADIUS_INDEX: return nf_radius_index_params_set(&settings->radius_index, name, value, error);
     case NF_PARAMS_READ: return nf_read_params_set(&settings->read, name, value, error);
     case NF_PARAMS_WRITE: return nf_write_params_set(&settings->write, name, value, error);
     case NF_PARAMS_KNN: return nf_knn_params_set(&settings->knn, name, value, error);

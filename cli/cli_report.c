@@ -48,7 +48,8 @@ void cli_report_engine(const cli_run *run, cli_json *json)
     nf_context_info info;
     nf_context_describe(run->ctx, &info);
     cli_json_text(json, "engine", info.engine);
-    cli_json_text(json, "isa", info.isa);
+    if (info.device[0] != '\0') cli_json_text(json, "device", info.device);
+    else cli_json_text(json, "isa", info.isa);
 }
 
 /* Writes the object and a line feed. Returns 0 or an errno value. */

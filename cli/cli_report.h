@@ -25,7 +25,7 @@ int cli_report_json(cli_run *run, cli_json *json);
 /* Begins the object that every command gives: "command" and "version". */
 void cli_report_begin(const cli_run *run, cli_json *json);
 
-/* Adds "engine" and "isa": what did the work. */
+/* Adds "engine" and "isa", of a GPU "device" in place of it: what did the work. */
 void cli_report_engine(const cli_run *run, cli_json *json);
 
 /* Flushes standard output, and returns code, or CLI_FAILED when something could not be written. */

@@ -16,30 +16,31 @@ typedef enum cli_progress_mode {
 } cli_progress_mode;
 
 typedef struct cli_settings {
-    nf_context_params    context;
-    nf_radius_params     radius; /* radius is NaN until it is given */
-    nf_read_params       read;
-    nf_write_params      write;
-    nf_generate_params   generate;
-    nf_knn_params        knn;
-    nf_ivf_params        ivf;
-    nf_ivf_search_params ivf_search; /* recall is NaN until it is given; probes stand below */
-    nf_ivf_open_params   ivf_open;
-    const char          *query_rows;               /* as given, or NULL */
-    const char          *probes;                   /* search: "P" or "P1,P2,...", or NULL */
-    const char          *truth, *filter, *exclude; /* search: files, or NULL */
-    const char          *ids;                      /* build: a file, or NULL */
-    uint32_t             batch;                    /* search: queries per call; 0: all */
-    uint32_t             repeat;                   /* search: how often */
-    const char          *dtype;                    /* generate: as given, or NULL */
-    const char          *output;                   /* a path, "-", or NULL */
-    const char          *json;                     /* NULL: not asked for; "-": standard output; else a path */
-    uint32_t             progress;                 /* cli_progress_mode */
-    uint32_t             quiet;
-    uint32_t             help;
-    uint32_t             man, markdown, bash; /* help: its form */
-    int                  argument_count;
-    const char          *arguments[CLI_MAX_ARGUMENTS];
+    nf_context_params      context;
+    nf_radius_params       radius; /* radius is NaN until it is given */
+    nf_radius_index_params radius_index;
+    nf_read_params         read;
+    nf_write_params        write;
+    nf_generate_params     generate;
+    nf_knn_params          knn;
+    nf_ivf_params          ivf;
+    nf_ivf_search_params   ivf_search; /* recall is NaN until it is given; probes stand below */
+    nf_ivf_open_params     ivf_open;
+    const char            *query_rows;               /* as given, or NULL */
+    const char            *probes;                   /* search: "P" or "P1,P2,...", or NULL */
+    const char            *truth, *filter, *exclude; /* search: files, or NULL */
+    const char            *ids;                      /* build: a file, or NULL */
+    uint32_t               batch;                    /* search: queries per call; 0: all */
+    uint32_t               repeat;                   /* search: how often */
+    const char            *dtype;                    /* generate: as given, or NULL */
+    const char            *output;                   /* a path, "-", or NULL */
+    const char            *json;                     /* NULL: not asked for; "-": standard output; else a path */
+    uint32_t               progress;                 /* cli_progress_mode */
+    uint32_t               quiet;
+    uint32_t               help;
+    uint32_t               man, markdown, bash; /* help: its form */
+    int                    argument_count;
+    const char            *arguments[CLI_MAX_ARGUMENTS];
 } cli_settings;
 
 #endif

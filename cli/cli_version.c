@@ -17,6 +17,7 @@ int cli_run_version(cli_run *run)
         return 0;
     }
     nf_context_describe(run->ctx, &info);
-    printf("\nengine %s, instruction set %s\n", info.engine, info.isa);
+    printf("\nengine %s, %s%s\n", info.engine, info.device[0] != '\0' ? "" : "instruction set ",
+           info.device[0] != '\0' ? info.device : info.isa);
     return 0;
 }

@@ -9,6 +9,9 @@ set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/nearfield")
 install(TARGETS nearfield nearfield_static EXPORT nearfieldTargets
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+if(TARGET nearfield_cuda)
+    install(TARGETS nearfield_cuda LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(DIRECTORY include/nearfield DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 install(EXPORT nearfieldTargets NAMESPACE nearfield:: DESTINATION "${package_dir}")
 

@@ -8,6 +8,9 @@ endif()
 option(NEARFIELD_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
 set(NEARFIELD_TESTS AUTO CACHE STRING "Build tests: ON, OFF, AUTO (as top project, with cmocka there)")
 set(NEARFIELD_SANITIZE "" CACHE STRING "address, undefined, thread, or a comma-separated list")
+set(NEARFIELD_CUDA AUTO CACHE STRING "Build the CUDA engine, a module: ON, OFF, AUTO (where nvcc is found)")
+set(NEARFIELD_CUDA_ARCHITECTURES "" CACHE STRING
+    "Compute capabilities, as CMAKE_CUDA_ARCHITECTURES: empty for all that nvcc knows from 7.5 on, native, or a list")
 option(NEARFIELD_FUZZ "Build fuzz targets (clang): library and targets with coverage, address and undefined" OFF)
 
 # cmocka is a dependency of the tests alone; with AUTO its absence leaves them out, with ON it is an error.

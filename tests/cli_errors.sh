@@ -88,7 +88,7 @@ refused 5 "memory limit" generate uniform -o x.npy --rows 1000000 --memory 1M
 refused 6 "cuda" join p.csv --radius 1 --engine cuda
 refused 6 "cuda" knn p.csv p.csv --engine cuda
 refused 6 "cuda" join p.csv --radius 1 --candidates rt
-refused 6 "cuda" join p.csv --radius 1 --refine tensor
+refused 6 "tensor" join p.csv --radius 1 --refine tensor
 refused 6 "int8" join u.npy --radius 1 --refine int8
 
 # Output that cannot be written: 1, and before the work. Output that is the input: 2.

@@ -72,7 +72,7 @@ same out short
 
 run 0 doctor
 says out "scalar   passed"
-says out "engines    cpu: available"
+says out "cpu        available with "
 run 0 doctor --json
 is "$(json passed)/$(json scalar)" 'true/"passed"' "self-test"
 if command -v python3 >/dev/null; then

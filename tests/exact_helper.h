@@ -38,6 +38,13 @@ static inline nf_context *exact_context(nf_isa isa, uint32_t threads, uint64_t m
     return ctx;
 }
 
+/* Whether the environment has the CUDA engine answer: it lacks some kernels, and allows other sizes of groups. */
+static inline int exact_on_cuda(void)
+{
+    const char *engine = getenv("NEARFIELD_ENGINE");
+    return engine != NULL && strcmp(engine, "cuda") == 0;
+}
+
 /* Instruction sets of this machine; AUTO ends the list. */
 static inline nf_isa exact_isa(uint32_t i)
 {

@@ -54,7 +54,7 @@ static inline double square_between(const float *a, const float *b, uint32_t dim
 static inline const nf_ivf_ops *ops_of(nf_context *ctx)
 {
     const nf_engine_ops *engine = NULL;
-    assert_int_equal(nf_engine_for(ctx, &engine), NF_OK);
+    assert_int_equal(nf_engine_for(ctx, NF_WORK_IVF, 0, 0, &engine), NF_OK);
     return engine->ivf;
 }
 

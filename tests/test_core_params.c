@@ -3,6 +3,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ static const struct {
     size_t         bytes, least;
 } groups[] = {
     {NF_PARAMS_CONTEXT, sizeof(nf_context_params), 6},
-    {NF_PARAMS_RADIUS, sizeof(nf_radius_params), 9},
+    {NF_PARAMS_RADIUS, sizeof(nf_radius_params), 13},
+    {NF_PARAMS_RADIUS_INDEX, sizeof(nf_radius_index_params), 2},
     {NF_PARAMS_READ, sizeof(nf_read_params), 6},
     {NF_PARAMS_WRITE, sizeof(nf_write_params), 2},
 };
@@ -37,6 +39,12 @@ static size_t bytes_of(nf_param_kind kind)
     }
 }
 
+/* A flag that is another name for the value 1 of a number has its member. */
+static bool is_second_name(const nf_param *param)
+{
+    return strcmp(param->name, "no-grouping") == 0;
+}
+
 /* Names are usable on a command line and appear once; members lie inside the struct and do not overlap. */
 static void test_tables(void **state)
 {
@@ -52,7 +60,9 @@ static void test_tables(void **state)
             const size_t bytes = bytes_of(list[i].kind);
             assert_true(list[i].offset + bytes <= groups[g].bytes);
             assert_int_equal(list[i].offset % (bytes > 8 ? 8 : bytes), 0);
-            for (size_t k = 0; k < bytes; k++) assert_int_equal(taken[list[i].offset + k]++, 0);
+            for (size_t k = 0; k < bytes; k++) {
+                assert_int_equal(taken[list[i].offset + k]++, is_second_name(&list[i]) ? 1 : 0);
+            }
             assert_int_equal(strspn(list[i].name, "abcdefghijklmnopqrstuvwxyz0123456789-"), strlen(list[i].name));
             assert_int_equal(list[i].help[strlen(list[i].help) - 1], '.');
             assert_true((list[i].choices != NULL) == (list[i].kind == NF_PARAM_CHOICE));
@@ -191,6 +201,76 @@ static void test_radius_names(void **state)
     assert_true(params.max_results == UINT64_MAX);
 }
 
+static void test_variant_names(void **state)
+{
+    (void)state;
+    nf_radius_params params;
+    nf_radius_params_init(&params);
+    assert_int_equal(params.share, NF_SHARE_BOTH);
+    assert_int_equal(params.result, NF_RESULT_AUTO);
+    assert_int_equal(params.group_bounds, NF_BOUNDS_BOX);
+    assert_int_equal(params.no_early_exit, 0);
+    static const struct {
+        const char *name, *value;
+        uint32_t    stored;
+        size_t      offset;
+    } cases[] = {
+        {"tile", "points", NF_SHARE_POINTS, offsetof(nf_radius_params, share)},
+        {"tile", "queries", NF_SHARE_QUERIES, offsetof(nf_radius_params, share)},
+        {"tile", "none", NF_SHARE_NONE, offsetof(nf_radius_params, share)},
+        {"tile", "both", NF_SHARE_BOTH, offsetof(nf_radius_params, share)},
+        {"result", "mask", NF_RESULT_MASK, offsetof(nf_radius_params, result)},
+        {"result", "mask-raw", NF_RESULT_MASK_RAW, offsetof(nf_radius_params, result)},
+        {"result", "pairs", NF_RESULT_PAIRS, offsetof(nf_radius_params, result)},
+        {"result", "append", NF_RESULT_APPEND, offsetof(nf_radius_params, result)},
+        {"result", "auto", NF_RESULT_AUTO, offsetof(nf_radius_params, result)},
+        {"group-bounds", "sphere", NF_BOUNDS_SPHERE, offsetof(nf_radius_params, group_bounds)},
+        {"group-bounds", "box", NF_BOUNDS_BOX, offsetof(nf_radius_params, group_bounds)},
+        {"no-early-exit", NULL, 1, offsetof(nf_radius_params, no_early_exit)},
+        {"no-early-exit", "0", 0, offsetof(nf_radius_params, no_early_exit)},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t stored = 99;
+        assert_int_equal(nf_radius_params_set(&params, cases[i].name, cases[i].value, NULL), NF_OK);
+        memcpy(&stored, (const char *)&params + cases[i].offset, sizeof stored);
+        assert_int_equal(stored, cases[i].stored);
+    }
+    assert_int_equal(nf_radius_params_set(&params, "share", "both", NULL), NF_ERR_ARGUMENT);
+    assert_int_equal(nf_radius_params_set(&params, "height", "3", NULL), NF_ERR_ARGUMENT);
+}
+
+static void test_index_names(void **state)
+{
+    (void)state;
+    nf_radius_index_params params;
+    nf_radius_index_params_init(&params);
+    assert_int_equal(params.struct_size, sizeof params);
+    assert_int_equal(params.group_size, 0);
+    assert_int_equal(params.height, 0);
+    assert_int_equal(nf_radius_index_params_set(&params, "height", "31", NULL), NF_OK);
+    assert_int_equal(params.height, 31);
+    assert_int_equal(nf_radius_index_params_set(&params, "group-size", "1000", NULL), NF_OK);
+    assert_int_equal(params.group_size, 1000);
+    assert_int_equal(nf_radius_index_params_set(&params, "no-grouping", NULL, NULL), NF_OK);
+    assert_int_equal(params.group_size, 1);
+    assert_int_equal(nf_radius_index_params_set(&params, "group-size", "2147483647", NULL), NF_OK);
+    assert_int_equal(params.group_size, 2147483647);
+
+    static const char *const bad[][2] = {
+        {"height", "32"}, {"height", "-1"}, {"height", ""},          {"height", "ln"},     {"group-size", "2147483648"},
+        {"group-size", "-1"}, {"group-size", "1.5"}, {"no-grouping", "2"}, {"radius", "1"}, {"group_size", "1"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        nf_error error = {0};
+        assert_int_equal(nf_radius_index_params_set(&params, bad[i][0], bad[i][1], &error), NF_ERR_ARGUMENT);
+        assert_non_null(strstr(error.text, bad[i][0]));
+    }
+    assert_int_equal(params.height, 31);
+    assert_int_equal(params.group_size, 2147483647);
+    assert_int_equal(nf_radius_index_params_set(&params, "height", NULL, NULL), NF_ERR_ARGUMENT);
+    assert_int_equal(nf_radius_index_params_set(NULL, "height", "1", NULL), NF_ERR_ARGUMENT);
+}
+
 static void test_file_names(void **state)
 {
     (void)state;
@@ -274,7 +354,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),       cmocka_unit_test(test_choices),    cmocka_unit_test(test_context_names),
         cmocka_unit_test(test_radius_names), cmocka_unit_test(test_file_names), cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_variant_names), cmocka_unit_test(test_index_names), cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

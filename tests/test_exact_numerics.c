@@ -371,7 +371,11 @@ static void test_kernels_in_use(void **state)
         nf_radius_stats  stats = {.struct_size = sizeof stats};
         uint64_t         counts[70];
         assert_int_equal(nf_radius_counts(ctx, index, NULL, &params, counts, &stats), NF_OK);
-        assert_string_equal(stats.refine, cases[i].refine);
+        if (exact_on_cuda() && strcmp(cases[i].refine, "int8") == 0) {
+            assert_true(strncmp(stats.refine, "fp32-", 5) == 0);
+        } else {
+            assert_string_equal(stats.refine, cases[i].refine);
+        }
         nf_radius_index_release(index);
         exact_free(&data);
     }

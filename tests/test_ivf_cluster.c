@@ -24,7 +24,7 @@ typedef struct result {
 static const nf_ivf_ops *ops_of(nf_context *ctx)
 {
     const nf_engine_ops *engine = NULL;
-    assert_int_equal(nf_engine_for(ctx, &engine), NF_OK);
+    assert_int_equal(nf_engine_for(ctx, NF_WORK_IVF, 0, 0, &engine), NF_OK);
     return engine->ivf;
 }
 

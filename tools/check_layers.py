@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the rules of the source tree that a compiler does not: which folder may include which.
 
-Every C file in include/, src/, cli/, examples/ and fuzz/ belongs to one area (its folder). Every quoted include is resolved as
+Every C, CUDA and C++ file in include/, src/, cli/, examples/ and fuzz/ belongs to one area (its folder). Every quoted include is resolved as
 the compiler would (own folder, src/, include/), and the arrow from area to area must be in ARROWS. A folder that has no
 rule, an include that resolves to nothing, and a tree without sources are errors: a check that cannot see its subject
 must not pass. With --readmes, each folder's README must name each of its files.
@@ -31,6 +31,10 @@ ARROWS = {
                              "src/cpu/kernels/scalar"},
     "src/cpu/kernels/avx512": {"include", "src/core", "src/matrix", "src/engine", "src/cpu/kernels",
                                "src/cpu/kernels/scalar", "src/cpu/kernels/avx2"},
+    "src/cuda": {"include", "src/core", "src/matrix", "src/engine", "src/cuda/kernels", "src/cuda/rt"},
+    # Kernels and ray tracing get a device and a stream from the module's host code.
+    "src/cuda/kernels": {"include", "src/core", "src/matrix", "src/engine", "src/cuda"},
+    "src/cuda/rt": {"include", "src/core", "src/engine", "src/cuda", "src/cuda/kernels"},
     "cli": {"include"},
     "examples": {"include"},
     "fuzz": {"include", "src/store", "src/ivf", "src/engine", "src/core"},
@@ -41,14 +45,18 @@ MUST_HAVE_FILES = ("include", "src/core", "src/exact", "src/cpu", "src/io", "cli
 # Headers that speak to the processor: for kernels, and for the one file that asks what the processor can do.
 PROCESSOR_HEADERS = re.compile(r"(\w+intrin|cpuid|arm_neon|arm_sve)\.h$")
 PROCESSOR_USERS = re.compile(r"^src/(cpu/|core/core_system\.c$)")
-# Names of engine implementations: outside their folder, only the list of engines may say them.
-ENGINE_NAMES = re.compile(r"\bnf_cpu_\w+")
+# Headers of CUDA and what comes with it: for its engine.
+CUDA_HEADERS = re.compile(r"(cuda|cub/|thrust/|cooperative_groups|mma\.h|nvrtc|nvtx|optix|cublas|curand|vector_types)")
+# Names of engine implementations (k: of their kernels): outside their folders, only the list of engines may say them.
+ENGINE_NAME = re.compile(r"\bnf_(cpu|cuda|k)_\w+")
+ENGINE_HOMES = {"cpu": ("src/cpu",), "cuda": ("src/cuda",), "k": ("src/cpu", "src/cuda")}
 ENGINE_LIST = re.compile(r"^src/engine/engine_(list|registry)\w*\.[ch]$")
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
-NAMED_FILE = re.compile(r"`([a-z0-9_]+\.(?:[ch]|\*))`")
+NAMED_FILE = re.compile(r"`([a-z0-9_]+\.(?:[ch]|cuh?|cpp|\*))`")
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
-CHECKED_LENGTH = {".c", ".h", ".py", ".sh", ".cmake", ".cpp"}
+SOURCE_SUFFIXES = (".c", ".h", ".cu", ".cuh", ".cpp")
+CHECKED_LENGTH = {*SOURCE_SUFFIXES, ".py", ".sh", ".cmake", ".map"}
 MAX_LINES = 1000
 SKIPPED = {"build", "demo", "__pycache__"}
 
@@ -75,6 +83,8 @@ def check_include(root, source, area, bracket, name):
     if bracket == "<" and not name.startswith("nearfield/"):
         if PROCESSOR_HEADERS.search(name) and not PROCESSOR_USERS.match(source.as_posix()):
             yield f"{source}: <{name}> belongs to src/cpu"
+        if CUDA_HEADERS.match(name) and not area.startswith("src/cuda"):
+            yield f"{source}: <{name}> belongs to src/cuda"
         return
     target = resolve(root, source, name)
     if target is None:
@@ -88,7 +98,7 @@ def check_include(root, source, area, bracket, name):
 
 
 def check_source(root, source):
-    """Complaints about one C file."""
+    """Complaints about one source file."""
     area = area_of(source)
     if area is None:
         yield f"{source}: folder without a rule in tools/check_layers.py"
@@ -96,25 +106,29 @@ def check_source(root, source):
     text = (root / source).read_text(encoding="utf-8")
     for bracket, name in INCLUDE.findall(text):
         yield from check_include(root, source, area, bracket, name)
-    if not area.startswith("src/cpu") and not ENGINE_LIST.match(source.as_posix()):
-        for name in sorted(set(ENGINE_NAMES.findall(COMMENT.sub(" ", text)))):
-            yield f"{source}: {name} is a name of the CPU engine"
+    if ENGINE_LIST.match(source.as_posix()):
+        return
+    seen = {match.group(): match.group(1) for match in ENGINE_NAME.finditer(COMMENT.sub(" ", text))}
+    for name, kind in sorted(seen.items()):
+        if not area.startswith(ENGINE_HOMES[kind]):
+            yield f"{source}: {name} is a name of the engine in {' or '.join(ENGINE_HOMES[kind])}"
 
 
-def c_files(root):
-    """All C files under the checked folders, relative to root."""
+def source_files(root):
+    """All source files under the checked folders, relative to root."""
     for top in ROOTS:
-        for path in sorted((root / top).rglob("*.[ch]")):
-            yield path.relative_to(root)
+        for path in sorted((root / top).rglob("*")):
+            if path.suffix in SOURCE_SUFFIXES:
+                yield path.relative_to(root)
 
 
 def check_layers(root):
     """Complaints about include arrows, and the number of files seen."""
-    files = list(c_files(root))
+    files = list(source_files(root))
     complaints = [line for source in files for line in check_source(root, source)]
     for folder in MUST_HAVE_FILES:
         if not any(source.as_posix().startswith(folder + "/") for source in files):
-            complaints.append(f"{folder}: no C files found; is {root} the root of the source tree?")
+            complaints.append(f"{folder}: no source files found; is {root} the root of the source tree?")
     return complaints, len(files)
 
 
@@ -144,9 +158,9 @@ def check_readme(folder):
         yield "no README.md"
         return
     named = set(NAMED_FILE.findall(readme.read_text(encoding="utf-8")))
-    files = {path.name for path in folder.glob("*.[ch]")}
+    files = {path.name for path in folder.iterdir() if path.suffix in SOURCE_SUFFIXES}
     for name in sorted(files):
-        if name not in named and f"{name[:-2]}.*" not in named:
+        if name not in named and f"{pathlib.PurePath(name).stem}.*" not in named:
             yield f"README.md does not name {name}"
     for name in sorted(named - files):
         if not any(folder.glob(name)):
@@ -154,8 +168,8 @@ def check_readme(folder):
 
 
 def check_readmes(root):
-    """Complaints about the READMEs of all folders with C files."""
-    folders = sorted({source.parent for source in c_files(root)})
+    """Complaints about the READMEs of all folders with source files."""
+    folders = sorted({source.parent for source in source_files(root)})
     return [f"{folder}: {complaint}" for folder in folders for complaint in check_readme(root / folder)]
 
 
@@ -176,7 +190,7 @@ def main():
     if complaints:
         sys.exit(1)
     if not arguments.quiet:
-        print(f"{count} C files: include arrows, lengths and licence lines are in order")
+        print(f"{count} source files: include arrows, lengths and licence lines are in order")
 
 
 if __name__ == "__main__":

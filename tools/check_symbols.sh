@@ -3,6 +3,8 @@
 # Checks the built library from outside:
 #   - libnearfield.so exports exactly the symbols of cmake/exports.map, which follow the public headers;
 #   - its soname carries cmake/SOVERSION, and it needs nothing beyond the C library, zlib and libxxhash;
+#   - libnearfield-cuda.so, where it was built, exports its entry point alone, and needs no more than the C and C++
+#     libraries: CUDA's runtime is inside, the driver's libraries are opened at run time;
 #   - every global symbol of libnearfield.a begins with nf_;
 #   - vector instructions beyond the baseline stand only in objects of src/cpu/kernels/<instruction set> (x86-64).
 # Usage: check_symbols.sh SOURCE_DIR BUILD_DIR
@@ -45,6 +47,22 @@ check_dynamic() {
     fi
 }
 
+check_module() {
+    local module=$build_dir/libnearfield-cuda.so
+    [ -e "$module" ] || return 0
+    nm -D --defined-only "$module" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' >"$work/exported"
+    [ "$(cat "$work/exported")" = nf_engine_module ] ||
+        complain "libnearfield-cuda.so exports: $(tr '\n' ' ' <"$work/exported" | head -c 300)"
+    readelf -d "$module" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' >"$work/needed"
+    need_lines "$work/needed" "libraries that libnearfield-cuda.so needs"
+    if grep -vE '^(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|ld-linux[a-z0-9-]*)\.so' "$work/needed"; then
+        complain "libnearfield-cuda.so needs the libraries above"
+    fi
+    if readelf -d "$module" | grep -E '\((RPATH|RUNPATH|TEXTREL)\)'; then
+        complain "libnearfield-cuda.so has the entries above"
+    fi
+}
+
 check_names() {
     nm --defined-only --extern-only "$build_dir/libnearfield.a" | awk 'NF == 3 { print $3 }' >"$work/names"
     need_lines "$work/names" "symbols in libnearfield.a"
@@ -55,7 +73,7 @@ check_names() {
 
 check_baseline() {
     [ "$(uname -m)" = x86_64 ] || return 0
-    find "$build_dir/src" -name '*.o' ! -path '*/kernels/avx*' >"$work/objects"
+    find "$build_dir/src" -name '*.o' ! -path '*/kernels/avx*' ! -name '*.cu.o' >"$work/objects"
     need_lines "$work/objects" "objects"
     while read -r object; do
         if objdump -d --no-show-raw-insn "$object" | grep -qE '%[yz]mm|[[:space:]]v[a-z0-9]+[[:space:]]+.*%xmm'; then
@@ -66,6 +84,7 @@ check_baseline() {
 
 check_exports
 check_dynamic
+check_module
 check_names
 check_baseline
 exit $bad

@@ -19,6 +19,10 @@ extern "C" {
 
 typedef struct nf_context nf_context;
 
+/* What does the work. AUTO takes the GPU for joins by radius large enough to be worth the way there, where a GPU can be
+ * used and no instruction set was asked for, else the CPU; it never fails for want of a GPU. The environment variable
+ * NEARFIELD_ENGINE (cpu, cuda) forces one where the parameter is AUTO; work that the forced engine does not do goes to the
+ * CPU then. An engine asked for by name does the work or the call fails, NF_ERR_ENGINE or NF_ERR_UNSUPPORTED. */
 typedef enum nf_engine_kind { NF_ENGINE_AUTO = 0, NF_ENGINE_CPU = 1, NF_ENGINE_CUDA = 2 } nf_engine_kind;
 
 /* Instruction set of the CPU engine. AUTO takes the best that CPU and operating system allow; the environment variable
@@ -51,13 +55,28 @@ typedef struct nf_context_params {
 } nf_context_params;
 
 typedef struct nf_context_info {
-    const char *engine;           /* "cpu" */
-    const char *isa;              /* "scalar", "avx2", "avx512" */
+    const char *engine;           /* "cpu", "cuda": what did the last work, or before any, what was asked for */
+    const char *isa;              /* "scalar", "avx2", "avx512": of the CPU engine */
     uint32_t    threads;
     uint64_t    memory_limit;     /* bytes */
     uint64_t    memory_used;      /* bytes now allocated under the limit */
     uint64_t    memory_peak;      /* most bytes ever allocated under the limit */
-} nf_context_info;
+    const char *device;           /* the GPU in use, "" for the CPU */
+    const char *why;              /* why AUTO chose this engine for the last work; "" where there was no choice */
+} nf_context_info; /* texts: valid until the next call with the context */
+
+/* An engine on this machine. */
+typedef struct nf_engine_info {
+    size_t   struct_size;      /* set by the caller */
+    uint32_t usable;           /* 1: a context can be made with it */
+    int32_t  rt_core_version;  /* hardware for ray tracing: 0 none; 10, 20, 30, ...; -1 not known */
+    uint64_t memory_total;     /* bytes of the device; 0 for the CPU */
+    uint64_t memory_free;
+    char     reason[512];      /* why it cannot be used; "" when usable. AUTO: which engine does what, and why */
+    char     device[128];      /* name and size of the GPU; "" for the CPU */
+    char     driver[64];       /* what the driver speaks: "CUDA 13.0" */
+    char     ray_tracing[160]; /* what ray tracing would run on, or why there is none */
+} nf_engine_info;
 
 /* Fills params with the defaults. Cannot fail. */
 NF_API void nf_context_params_init(nf_context_params *params);
@@ -82,6 +101,10 @@ NF_API const nf_error *nf_context_error(const nf_context *ctx);
 /* Asks the call that is running on ctx to stop soon with NF_ERR_CANCELLED. Where none is running, or the running one is
  * past its last look, it stops the next one. Any thread; async-signal-safe. */
 NF_API void nf_context_cancel(nf_context *ctx);
+
+/* Describes an engine (for AUTO: the choice, usable always 1) and GPU number device, without a context. This opens the
+ * engine's module and asks the driver. NF_ERR_ARGUMENT: engine or info are wrong. */
+NF_API NF_NODISCARD nf_status nf_engine_describe(nf_engine_kind engine, int32_t device, nf_engine_info *info);
 
 /* Says what the context runs on and how much memory it uses. */
 NF_API void nf_context_describe(const nf_context *ctx, nf_context_info *info);

@@ -43,11 +43,34 @@ typedef enum nf_refine {
 } nf_refine;
 
 typedef enum nf_distances { NF_DISTANCES_F64 = 0, NF_DISTANCES_F32 = 1, NF_DISTANCES_NONE = 2 } nf_distances;
+
+/* Variants of the paper, for measuring; the answer is the same for all. The CPU engine takes the defaults only:
+ * NF_ERR_UNSUPPORTED. */
+typedef enum nf_share { /* what refinement stages in shared memory (section V-F): --tile */
+    NF_SHARE_BOTH = 0,
+    NF_SHARE_POINTS = 1,
+    NF_SHARE_QUERIES = 2,
+    NF_SHARE_NONE = 3
+} nf_share;
+typedef enum nf_result { /* how results are kept on the device (section V-G): --result */
+    NF_RESULT_AUTO = 0,
+    NF_RESULT_MASK = 1,     /* one bit per comparison, compacted on the device */
+    NF_RESULT_MASK_RAW = 2, /* the bits are copied to the host and decoded there */
+    NF_RESULT_PAIRS = 3,    /* key-value pairs, with room for the worst case */
+    NF_RESULT_APPEND = 4    /* pairs, with as much room as there is, and a check */
+} nf_result;
+typedef enum nf_bounds { NF_BOUNDS_BOX = 0, NF_BOUNDS_SPHERE = 1 } nf_bounds; /* of groups, methods rt and bvh */
+
 typedef enum nf_sort { NF_SORT_ID = 0, NF_SORT_DISTANCE = 1 } nf_sort; /* by distance: then by id */
+
+#define NF_MAX_HEIGHT 31
 
 typedef struct nf_radius_index_params {
     size_t   struct_size; /* set by nf_radius_index_params_init */
-    uint32_t group_size;  /* points in a group (leaf of the kd-tree); 0: fitted to the kernels' tile */
+    uint32_t group_size;  /* points in a group (leaf of the kd-tree); 0: fitted to the kernels' tile; 1: no grouping. The
+                             CPU engine takes at most 64, the CUDA engine 65,536 */
+    uint32_t height;      /* height of the kd-tree, up to NF_MAX_HEIGHT: groups of rows / 2^height points, as if that were
+                             the group_size, which must be 0 then; 0: by group_size */
 } nf_radius_index_params;
 
 typedef struct nf_radius_params {
@@ -60,9 +83,13 @@ typedef struct nf_radius_params {
     uint32_t self;         /* self-join: 1 keeps the pairs (i, i); default 0. Not allowed with queries */
     uint32_t half;         /* self-join: 1 delivers only i < j (and i = i with self); default 0. Not with queries */
     uint32_t strict;       /* 1: < instead of <= */
-    uint32_t reserved;
+    uint32_t share;        /* nf_share */
     uint64_t max_results;  /* 0: no limit; more pairs than that: NF_ERR_LIMIT */
     uint64_t batch_pairs;  /* stream: at most about this many pairs in a batch; 0: from the memory limit */
+    uint32_t result;       /* nf_result */
+    uint32_t group_bounds; /* nf_bounds */
+    uint32_t no_early_exit; /* 1: every comparison takes all dims, for measuring */
+    uint32_t reserved;
 } nf_radius_params;
 
 #define NF_STEP_COUNT 9
@@ -87,6 +114,7 @@ typedef struct nf_radius_stats {
     double      step_seconds[NF_STEP_COUNT]; /* by nf_radius_step_name; the first three are the index's build */
     uint64_t    histogram[NF_HISTOGRAM_BINS]; /* queries by number of neighbours delivered: bin 0 holds 0, bin b holds
                                                  2^(b-1) .. 2^b - 1 */
+    uint64_t    device_batches;   /* how many parts a GPU worked in; 0 on the CPU */
 } nf_radius_stats;
 
 /* A result in compressed sparse rows. Rows in query order; inside a row by id, or by distance then id. */
@@ -113,9 +141,12 @@ typedef struct nf_radius_batch {
 NF_API void nf_radius_index_params_init(nf_radius_index_params *params);
 NF_API void nf_radius_params_init(nf_radius_params *params);
 
-/* Sets one parameter by name ("radius", "candidates", ...) from text. NF_ERR_ARGUMENT; *error may be NULL. */
+/* Sets one parameter by name ("radius", "candidates", ...; "height", ...) from text. NF_ERR_ARGUMENT; *error may be
+ * NULL. */
 NF_API NF_NODISCARD nf_status nf_radius_params_set(nf_radius_params *params, const char *name, const char *value,
                                                    nf_error *error);
+NF_API NF_NODISCARD nf_status nf_radius_index_params_set(nf_radius_index_params *params, const char *name,
+                                                         const char *value, nf_error *error);
 
 /* Returns the name of a step, 0 <= step < NF_STEP_COUNT ("select_dims", ...); NULL beyond. Static string. */
 NF_API const char *nf_radius_step_name(uint32_t step);
@@ -126,8 +157,9 @@ NF_API const char *nf_candidates_name(uint32_t candidates);
 /*
  * Builds an index on n x d data. It holds its own copy; data may be freed afterwards.
  * Cost: O(n log n) time; memory about one copy of the data and 32 bytes per row.
- * NF_ERR_ARGUMENT (d = 0, too many rows), NF_ERR_VALUE (NaN or infinity: the text names row and column; an integer
- * beyond 2^53), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ * NF_ERR_ARGUMENT (d = 0, too many rows, a group size that the engine does not take, or one beside a height),
+ * NF_ERR_VALUE (NaN or infinity: the text names row and column; an integer beyond 2^53), NF_ERR_MEMORY, NF_ERR_LIMIT,
+ * NF_ERR_CANCELLED.
  */
 NF_API NF_NODISCARD nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data,
                                                      const nf_radius_index_params *params, nf_radius_index **out);

@@ -45,9 +45,6 @@ static nf_status check_params(const nf_context_params *params, nf_error *error)
     if (params->engine > NF_ENGINE_CUDA) {
         return nf_error_set(error, NF_ERR_ARGUMENT, "engine is %u, allowed are 0 to 2", params->engine);
     }
-    if (params->engine == NF_ENGINE_CUDA) {
-        return nf_error_set(error, NF_ERR_ENGINE, "the cuda engine is not part of this build");
-    }
     if (params->isa > NF_ISA_AVX512) {
         return nf_error_set(error, NF_ERR_ARGUMENT, "isa is %u, allowed are 0 to 3", params->isa);
     }
@@ -61,20 +58,25 @@ static nf_status check_params(const nf_context_params *params, nf_error *error)
     return NF_OK;
 }
 
-/* The instruction set asked for by parameter or environment, else the best there is. */
-static nf_status choose_isa(const nf_context_params *params, nf_isa *out, nf_error *error)
+/* Takes a parameter from an environment variable that is set and not empty. */
+static nf_status from_environment(const char *variable, const char *parameter, const char *allowed,
+                                  nf_context_params *params, nf_error *error)
 {
-    nf_isa      wanted = (nf_isa)params->isa;
-    const char *forced = getenv("NEARFIELD_ISA");
-    if (wanted == NF_ISA_AUTO && forced != NULL && forced[0] != '\0') {
-        nf_context_params named;
-        nf_context_params_init(&named);
-        if (nf_context_params_set(&named, "isa", forced, NULL) != NF_OK) {
-            return nf_error_set(error, NF_ERR_ARGUMENT, "NEARFIELD_ISA is '%s', allowed are auto, scalar, avx2, avx512",
-                                forced);
-        }
-        wanted = (nf_isa)named.isa;
+    const char *value = getenv(variable);
+    if (value == NULL || value[0] == '\0') return NF_OK;
+    if (nf_context_params_set(params, parameter, value, NULL) == NF_OK) return NF_OK;
+    return nf_error_set(error, NF_ERR_ARGUMENT, "%s is '%s', allowed are %s", variable, value, allowed);
+}
+
+/* The instruction set asked for by parameter or environment, else the best there is. */
+static nf_status choose_isa(const nf_context_params *params, nf_isa *out, bool *named, nf_error *error)
+{
+    nf_context_params use = *params;
+    if (use.isa == NF_ISA_AUTO) {
+        NF_TRY(from_environment("NEARFIELD_ISA", "isa", "auto, scalar, avx2, avx512", &use, error));
     }
+    nf_isa wanted = (nf_isa)use.isa;
+    *named = wanted != NF_ISA_AUTO;
     if (wanted == NF_ISA_AUTO) wanted = nf_system_best_isa();
     if (!nf_system_has_isa(wanted)) {
         return nf_error_set(error, NF_ERR_ENGINE, "instruction set %s: %s", nf_isa_name(wanted),
@@ -84,17 +86,34 @@ static nf_status choose_isa(const nf_context_params *params, nf_isa *out, nf_err
     return NF_OK;
 }
 
+/* The engine asked for by parameter or environment; one that cannot work here is an error. */
+static nf_status choose_engine(const nf_context_params *params, nf_engine_kind *out, char device[NF_DEVICE_TEXT],
+                               nf_error *error)
+{
+    nf_context_params use = *params;
+    if (use.engine == NF_ENGINE_AUTO) {
+        NF_TRY(from_environment("NEARFIELD_ENGINE", "engine", "auto, cpu, cuda", &use, error));
+    }
+    *out = (nf_engine_kind)use.engine;
+    device[0] = '\0';
+    return *out == NF_ENGINE_AUTO ? NF_OK : nf_engine_check(*out, use.device, device, error);
+}
+
 nf_status nf_context_create(const nf_context_params *params, nf_context **out, nf_error *error)
 {
     nf_context_params use;
     nf_isa            isa = NF_ISA_SCALAR;
+    bool              isa_named = false;
+    nf_engine_kind    engine = NF_ENGINE_AUTO;
+    char              device[NF_DEVICE_TEXT];
 
     if (error != NULL) memset(error, 0, sizeof *error);
     if (out == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "out is NULL");
     *out = NULL;
     NF_TRY(take_params(&use, params, error));
     NF_TRY(check_params(&use, error));
-    NF_TRY(choose_isa(&use, &isa, error));
+    NF_TRY(choose_isa(&use, &isa, &isa_named, error));
+    NF_TRY(choose_engine(&use, &engine, device, error));
     if (use.memory == 0) use.memory = nf_system_memory() / 10 * 8;
 
     nf_memory  *memory = nf_memory_create(&use.allocator, use.memory);
@@ -105,6 +124,9 @@ nf_status nf_context_create(const nf_context_params *params, nf_context **out, n
     }
     ctx->params = use;
     ctx->isa = isa;
+    ctx->isa_named = isa_named;
+    ctx->engine = engine;
+    nf_context_note_engine(ctx, engine == NF_ENGINE_CUDA ? "cuda" : "cpu", device, "");
     ctx->threads = use.threads != 0 ? use.threads : nf_system_processors();
     ctx->memory = memory;
     pthread_mutex_init(&ctx->error_lock, NULL);
@@ -132,12 +154,14 @@ void nf_context_cancel(nf_context *ctx)
 
 void nf_context_describe(const nf_context *ctx, nf_context_info *info)
 {
-    info->engine = "cpu";
+    info->engine = ctx->engine_name;
     info->isa = nf_isa_name(ctx->isa);
     info->threads = ctx->threads;
     info->memory_limit = nf_memory_limit(ctx->memory);
     info->memory_used = nf_memory_used(ctx->memory);
     info->memory_peak = nf_memory_peak(ctx->memory);
+    info->device = ctx->device;
+    info->why = ctx->why;
 }
 
 void nf_context_begin(nf_context *ctx)
@@ -160,6 +184,23 @@ const nf_context_params *nf_context_settings(const nf_context *ctx)
 nf_isa nf_context_isa(const nf_context *ctx)
 {
     return ctx->isa;
+}
+
+nf_engine_kind nf_context_engine(const nf_context *ctx)
+{
+    return ctx->engine;
+}
+
+bool nf_context_isa_named(const nf_context *ctx)
+{
+    return ctx->isa_named;
+}
+
+void nf_context_note_engine(nf_context *ctx, const char *name, const char *device, const char *why)
+{
+    ctx->engine_name = name;
+    snprintf(ctx->device, sizeof ctx->device, "%s", device);
+    snprintf(ctx->why, sizeof ctx->why, "%s", why);
 }
 
 void nf_progress_begin(nf_context *ctx, const char *step, uint64_t total)

@@ -11,6 +11,11 @@
 struct nf_context {
     nf_context_params params;
     nf_isa            isa;
+    bool              isa_named;    /* asked for by parameter or environment */
+    nf_engine_kind    engine;       /* the same for the engine; AUTO: not asked for */
+    const char       *engine_name;  /* what did the last work, or will do the first */
+    char              device[NF_DEVICE_TEXT];
+    char              why[NF_ENGINE_WHY];
     uint32_t          threads;
     nf_memory        *memory;
 

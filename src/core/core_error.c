@@ -9,7 +9,6 @@
 
 #include "core_context_private.h"
 
-__attribute__((format(printf, 4, 0)))
 __attribute__((format(printf, 4, 0))) static nf_status record(nf_context *ctx, nf_status status, int native,
                                                               const char *format, va_list args)
 {
@@ -31,6 +30,11 @@ nf_status nf_fail(nf_context *ctx, nf_status status, const char *format, ...)
     record(ctx, status, 0, format, args);
     va_end(args);
     return status;
+}
+
+nf_status nf_fail_v(nf_context *ctx, nf_status status, int32_t native, const char *format, va_list arguments)
+{
+    return record(ctx, status, native, format, arguments);
 }
 
 nf_status nf_fail_errno(nf_context *ctx, nf_status status, int errnum, const char *format, ...)

@@ -53,6 +53,24 @@ static const nf_param radius_params[] = {
      "Pairs nearer than the radius only (<), not those at it (<=)."},
     {"max-results", NF_PARAM_U64, AT(nf_radius_params, max_results), "N", NULL, "no limit", 0, 0,
      "Stop with an error when there are more pairs than that."},
+    {"tile", NF_PARAM_CHOICE, AT(nf_radius_params, share), "NAME", "both|points|queries|none", "both", 0, 0,
+     "What refinement stages in shared memory: rows of DATA, queries, both; needs the cuda engine."},
+    {"result", NF_PARAM_CHOICE, AT(nf_radius_params, result), "NAME", "auto|mask|mask-raw|pairs|append", "auto", 0, 0,
+     "How results are kept on the device; needs the cuda engine."},
+    {"group-bounds", NF_PARAM_CHOICE, AT(nf_radius_params, group_bounds), "NAME", "box|sphere", "box", 0, 0,
+     "What bounds a group for candidates rt and bvh; needs the cuda engine."},
+    {"no-early-exit", NF_PARAM_FLAG, AT(nf_radius_params, no_early_exit), NULL, NULL, "", 0, 0,
+     "Let every comparison take all dims."},
+};
+
+/* The flag is another name for a group size of 1. */
+static const nf_param radius_index_params[] = {
+    {"height", NF_PARAM_U32, AT(nf_radius_index_params, height), "H", NULL, "by --group-size", 0, NF_MAX_HEIGHT,
+     "Height of the kd-tree: groups of rows / 2^H points."},
+    {"group-size", NF_PARAM_U32, AT(nf_radius_index_params, group_size), "N", NULL, "fitted to the engine", 0, INT32_MAX,
+     "Points in a group, in place of --height; the cpu engine takes at most 64."},
+    {"no-grouping", NF_PARAM_FLAG, AT(nf_radius_index_params, group_size), NULL, NULL, "", 0, 0,
+     "One box per point, as with --group-size 1."},
 };
 
 static const nf_param read_params[] = {
@@ -131,6 +149,7 @@ const nf_param *nf_params(nf_param_group group, size_t *count)
     case NF_PARAMS_IVF: *count = COUNT_OF(ivf_params); return ivf_params;
     case NF_PARAMS_IVF_OPEN: *count = COUNT_OF(ivf_open_params); return ivf_open_params;
     case NF_PARAMS_IVF_SEARCH: *count = COUNT_OF(ivf_search_params); return ivf_search_params;
+    case NF_PARAMS_RADIUS_INDEX: *count = COUNT_OF(radius_index_params); return radius_index_params;
     }
     *count = 0;
     return NULL;
@@ -313,6 +332,12 @@ nf_status nf_params_set(nf_param_group group, void *params, const char *name, co
 nf_status nf_radius_params_set(nf_radius_params *params, const char *name, const char *value, nf_error *error)
 {
     return nf_params_set(NF_PARAMS_RADIUS, params, name, value, error);
+}
+
+nf_status nf_radius_index_params_set(nf_radius_index_params *params, const char *name, const char *value,
+                                     nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_RADIUS_INDEX, params, name, value, error);
 }
 
 nf_status nf_read_params_set(nf_read_params *params, const char *name, const char *value, nf_error *error)

@@ -415,9 +415,9 @@ static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, 
     return status;
 }
 
-nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t limit_bytes, bool *overflow)
+nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch *batch, uint64_t limit_bytes, bool *overflow)
 {
-    return run_refine(ctx, search, batch, NULL, limit_bytes, overflow);
+    return run_refine(ctx, search, *batch, NULL, limit_bytes, overflow);
 }
 
 nf_status nf_cpu_refine_counts(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts)

@@ -1,174 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Choosing the arithmetic that decides the clear cases, and its bounds. docs/numerics.md derives them; the names here are
- * those of that page: u is the unit roundoff, gamma(k) = k u / (1 - k u), d the number of dims.
- */
-#include <math.h>
-#include <string.h>
-
+/* What the CPU engine asks of the rule (engine_rule.h), and the early exits of its kernels. */
 #include "cpu_search.h"
-
-#define U32 0x1p-24
-#define U64 0x1p-53
-#define LARGEST_F32 0x1p50       /* values up to this: no sum of squares of 2^20 dims overflows binary32 */
-#define SMALLEST_RADIUS_F32 0x1p-50
-#define MOST_U8_DIMS 33025u      /* 33025 * 255^2 < 2^31 */
-#define FEWEST_PRODUCT_DIMS 20u  /* below, differences are as fast, and leave fewer pairs open */
-#define SPARE 32.0               /* roundings granted beyond the d + 3 that are counted */
-
-static double gamma_of(double k, double u)
-{
-    return k * u / (1.0 - k * u);
-}
-
-const char *nf_cpu_kind_name(nf_kind kind)
-{
-    switch (kind) {
-    case NF_KIND_U8: return "int8";
-    case NF_KIND_F32_PRODUCT: return "fp32-product";
-    case NF_KIND_F32_DIFFERENCE: return "fp32-difference";
-    case NF_KIND_F64: return "fp64";
-    }
-    return "";
-}
-
-/* floor(radius^2) over the real numbers, and whether radius^2 is an integer; for radius^2 below 2^52. (Below 1 the rounded
- * square may be 1 though the exact one is not: then rest is negative, and the rest of the function sees to it.) */
-static double whole_square(double radius, bool *integer)
-{
-    const double square = radius * radius, rest = fma(radius, radius, -square);
-    const double whole = floor(square);
-    if (square < 1.0) { /* also where square and rest have vanished: the square of a radius above 0 is above 0 */
-        *integer = radius == 0.0;
-        return 0.0;
-    }
-    *integer = whole == square && rest == 0.0;
-    return whole == square && rest < 0.0 ? whole - 1.0 : whole;
-}
 
 /* Early exits after 32 dims, then in steps that grow by half: a stop costs about as much as two steps of the kernel, and
  * fewer dims hardly ever decide a whole register block. */
-static void choose_stops(nf_rule *rule, uint32_t dims, uint32_t dims_per_step)
+static void choose_stops(nf_stops *stops, uint32_t dims, uint32_t dims_per_step, bool only_end)
 {
     uint32_t at = 32;
-    rule->stop_count = 0;
-    rule->steps = (dims + dims_per_step - 1) / dims_per_step;
-    while (at + 8 <= dims && rule->stop_count < NF_MAX_STOPS - 1) {
-        rule->stops[rule->stop_count++] = at / dims_per_step;
+    stops->count = 0;
+    stops->steps = (dims + dims_per_step - 1) / dims_per_step;
+    while (!only_end && at + 8 <= dims && stops->count < NF_MAX_STOPS - 1) {
+        stops->at[stops->count++] = at / dims_per_step;
         at = (at + at / 2 + 7) / 8 * 8;
     }
-    rule->stops[rule->stop_count++] = rule->steps;
+    stops->at[stops->count++] = stops->steps;
 }
 
-static bool f32_can(const nf_points *data, const nf_points *queries, double radius)
+static nf_rule_rows rows_of(const nf_points *points)
 {
-    if (data->store == NF_STORE_F64 || queries->store == NF_STORE_F64) return false;
-    return fmax(data->largest, queries->largest) <= LARGEST_F32 && radius >= SMALLEST_RADIUS_F32;
+    return (nf_rule_rows){
+        .dims = points->dims,
+        .narrow = points->store != NF_STORE_F64,
+        .bytes = points->store == NF_STORE_U8,
+        .bias = points->bias,
+        .integers = points->integers,
+        .largest = points->largest,
+        .largest_square = points->largest_square,
+    };
 }
 
-static bool u8_can(const nf_points *data, const nf_points *queries)
+nf_status nf_cpu_choose_rule(nf_context *ctx, nf_search *search)
 {
-    return data->store == NF_STORE_U8 && queries->store == NF_STORE_U8 && data->bias == queries->bias &&
-           data->dims <= MOST_U8_DIMS;
-}
-
-/* The product's error is relative to the norms: it must be small against radius^2, or too many pairs are left open. */
-static bool product_can(const nf_points *data, const nf_points *queries, double radius)
-{
-    const double error = 3.0 * gamma_of(data->dims + SPARE, U32) * (data->largest_square + queries->largest_square);
-    return data->dims >= FEWEST_PRODUCT_DIMS && error * 64.0 <= radius * radius;
-}
-
-static void difference_bounds(nf_rule *rule, double square, double dims, double u)
-{
-    const double widening = gamma_of(dims + SPARE, u);
-    rule->out_above = square * (1.0 + widening);
-    rule->sure_upto = square * (1.0 - widening);
-}
-
-/* Integers whose differences binary32 holds: sums below 2^24 are exact, larger ones stay above. */
-static void try_exact_f32(nf_rule *rule, const nf_points *data, const nf_points *queries, double radius)
-{
-    bool integer;
-    if (!data->integers || !queries->integers || fmax(data->largest, queries->largest) > 0x1p23) return;
-    if (!(radius * radius < 0x1p24)) return;
-    const double whole = whole_square(radius, &integer);
-    rule->exact = true;
-    rule->out_above = whole;
-    rule->sure_upto = integer ? whole - 1.0 : whole;
-}
-
-static void fill_u8(nf_rule *rule, double radius)
-{
-    bool         integer = false;
-    const double whole = radius < 0x1p20 ? whole_square(radius, &integer) : HUGE_VAL;
-    rule->exact = true;
-    rule->sure_from = integer ? 1 : 0;
-    rule->whole_square = whole < 0x1p31 - 1.0 ? (int32_t)whole : INT32_MAX;
-    if (rule->whole_square == INT32_MAX) rule->sure_from = 0; /* no sum reaches it */
-}
-
-static void fill_f64(nf_rule *rule, double radius, uint32_t dims)
-{
-    if (radius == 0.0) {
-        rule->out_above = 0x1p-1000; /* a square may have vanished: such pairs are rechecked */
-        rule->sure_upto = -1.0;
-        return;
-    }
-    const bool extreme = isfinite(radius) && (radius > 0x1p490 || radius < 0x1p-400);
-    if (extreme) rule->scale = scalbn(1.0, -ilogb(radius)); /* radius * scale is in [1, 2) */
-    if (extreme && rule->scale == HUGE_VAL) rule->scale = 0x1p1023;
-    rule->square = radius * rule->scale * (radius * rule->scale);
-    difference_bounds(rule, rule->square, dims, U64);
-}
-
-static nf_status choose_kind(nf_context *ctx, const nf_points *data, const nf_points *queries,
-                             const nf_search_spec *spec, nf_kind *kind)
-{
-    const bool f32 = f32_can(data, queries, spec->radius);
-    switch ((nf_refine)spec->refine) {
-    case NF_REFINE_TENSOR: return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine tensor needs the cuda engine");
-    case NF_REFINE_INT8:
-        if (!u8_can(data, queries)) {
-            return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine int8 needs data and queries of one type, u8 or i8");
-        }
-        *kind = NF_KIND_U8;
-        return NF_OK;
-    case NF_REFINE_FP64: *kind = NF_KIND_F64; return NF_OK;
-    case NF_REFINE_FP32:
-        if (!f32) {
-            return nf_fail(ctx, NF_ERR_UNSUPPORTED,
-                           "refine fp32 needs values that binary32 holds, at most 2^50, and a radius of at least 2^-50");
-        }
-        break;
-    case NF_REFINE_AUTO:
-        if (u8_can(data, queries)) {
-            *kind = NF_KIND_U8;
-            return NF_OK;
-        }
-        break;
-    }
-    *kind = !f32 ? NF_KIND_F64
-                 : product_can(data, queries, spec->radius) ? NF_KIND_F32_PRODUCT : NF_KIND_F32_DIFFERENCE;
-    return NF_OK;
-}
-
-nf_status nf_cpu_choose_rule(nf_context *ctx, const nf_kernels *kernels, const nf_points *data, const nf_points *queries,
-                             const nf_search_spec *spec, nf_rule *rule)
-{
-    memset(rule, 0, sizeof *rule);
-    rule->scale = 1.0;
-    rule->square = spec->radius * spec->radius;
-    NF_TRY(choose_kind(ctx, data, queries, spec, &rule->kind));
-    choose_stops(rule, data->dims, rule->kind == NF_KIND_U8 ? kernels->u8_per_step : 1);
-    switch (rule->kind) {
-    case NF_KIND_U8: fill_u8(rule, spec->radius); break;
-    case NF_KIND_F32_PRODUCT: rule->norm_slack = gamma_of(data->dims + SPARE, U32); break;
-    case NF_KIND_F32_DIFFERENCE:
-        difference_bounds(rule, rule->square, data->dims, U32);
-        try_exact_f32(rule, data, queries, spec->radius);
-        break;
-    case NF_KIND_F64: fill_f64(rule, spec->radius, data->dims); break;
-    }
+    const nf_rule_rows data = rows_of(search->data), queries = rows_of(search->queries);
+    NF_TRY(nf_rule_choose(ctx, "cpu", true, &data, &queries, &search->spec, &search->rule));
+    choose_stops(&search->stops, data.dims, search->rule.kind == NF_KIND_U8 ? search->kernels->u8_per_step : 1,
+                 search->spec.no_early_exit);
     return NF_OK;
 }

@@ -38,6 +38,9 @@ nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_po
     if (spec->candidates == NF_CANDIDATES_RT) {
         return nf_fail(ctx, NF_ERR_UNSUPPORTED, "candidates rt needs the cuda engine");
     }
+    if (spec->share != NF_SHARE_BOTH || spec->result != NF_RESULT_AUTO || spec->bounds != NF_BOUNDS_BOX) {
+        return nf_fail(ctx, NF_ERR_UNSUPPORTED, "tile, result and group-bounds need the cuda engine");
+    }
     nf_search *search = nf_alloc_zero(ctx, 1, sizeof *search);
     if (search == NULL) return nf_alloc_status(ctx);
     search->data = data;
@@ -46,7 +49,7 @@ nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_po
     search->candidates = spec->candidates;
     search->kernels = nf_cpu_kernels(nf_context_isa(ctx));
 
-    nf_status status = nf_cpu_choose_rule(ctx, search->kernels, data, queries, spec, &search->rule);
+    nf_status status = nf_cpu_choose_rule(ctx, search);
     if (status < 0) {
         nf_cpu_search_close(search);
         return status;
@@ -68,7 +71,7 @@ void nf_cpu_search_info(const nf_search *search, nf_search_info *info)
     *info = (nf_search_info){
         .candidates = search->candidates,
         .why = search->why,
-        .refine = nf_cpu_kind_name(search->rule.kind),
+        .refine = nf_kind_name(search->rule.kind),
         .kept_bytes = search->kept_bytes,
         .counters = {
             .hits = atomic_load(&search->hits),

@@ -8,35 +8,20 @@
 #include "cpu_points.h"
 #include "cpu_store.h"
 #include "engine/engine.h"
+#include "engine/engine_rule.h"
 
-/* Which arithmetic decides the clear cases. */
-typedef enum nf_kind {
-    NF_KIND_U8,             /* integers, exact: no pair is left open, ties are seen as such */
-    NF_KIND_F32_PRODUCT,    /* |x|^2 + |y|^2 - 2 x.y in binary32, bound relative to the norms */
-    NF_KIND_F32_DIFFERENCE, /* sum (x - y)^2 in binary32, bound relative to the sum */
-    NF_KIND_F64             /* the same in binary64 */
-} nf_kind;
-
-/* The decision rule of a search; docs/numerics.md derives every constant. */
-typedef struct nf_rule {
-    nf_kind  kind;
-    bool     exact;         /* the fast sums are exact where it matters: what is not sure is a tie */
-    double   out_above, sure_upto; /* difference kinds */
-    double   norm_slack;    /* product kind: relative widening of the norms */
-    double   square;        /* radius^2 rounded (scaled, in binary64 kind) */
-    int32_t  whole_square;  /* u8: floor(radius^2), capped */
-    int32_t  sure_from;     /* u8: 1 when radius^2 is an integer */
-    double   scale;         /* binary64 kind: power of two that the panels are multiplied with */
-    uint32_t steps;
-    uint32_t stop_count;
-    uint32_t stops[NF_MAX_STOPS];
-} nf_rule;
+/* Where the kernels look at partial sums (kernels.h). */
+typedef struct nf_stops {
+    uint32_t steps, count;
+    uint32_t at[NF_MAX_STOPS];
+} nf_stops;
 
 struct nf_search {
     const nf_points  *data, *queries;
     nf_search_spec    spec;
     const nf_kernels *kernels;
     nf_rule           rule;
+    nf_stops          stops;
     uint32_t          candidates;
     char              why[160];
     nf_store_pairs    pairs;       /* what refine keeps */
@@ -50,14 +35,12 @@ nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_po
 void nf_cpu_search_info(const nf_search *search, nf_search_info *info);
 void nf_cpu_search_close(nf_search *search);
 
-/* Fills the rule for a search of these points and this radius. NF_ERR_UNSUPPORTED where refine asks for what they lack. */
-nf_status nf_cpu_choose_rule(nf_context *ctx, const nf_kernels *kernels, const nf_points *data, const nf_points *queries,
-                             const nf_search_spec *spec, nf_rule *rule);
-const char *nf_cpu_kind_name(nf_kind kind);
+/* Fills the search's rule and stops. NF_ERR_UNSUPPORTED where refine asks for what the points lack. */
+nf_status nf_cpu_choose_rule(nf_context *ctx, nf_search *search);
 
 nf_status nf_cpu_first_intersection_test(nf_context *ctx, nf_search *search, uint64_t *list_bytes);
 nf_status nf_cpu_list_hits(nf_context *ctx, nf_search *search, nf_batch batch);
-nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t limit_bytes, bool *overflow);
+nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch *batch, uint64_t limit_bytes, bool *overflow);
 nf_status nf_cpu_refine_counts(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts);
 uint64_t nf_cpu_batch_rows(const nf_search *search, nf_batch batch);
 nf_status nf_cpu_compress(nf_context *ctx, nf_search *search, nf_batch batch, int32_t *query_ids, int64_t *indptr);

@@ -30,7 +30,7 @@ void nf_tiler_close(nf_tiler *tiler)
 static uint64_t values_bytes(const nf_search *search)
 {
     const uint64_t bytes = search->rule.kind == NF_KIND_F64 ? 8 : 4;
-    return (uint64_t)NF_TILE * search->rule.steps * bytes;
+    return (uint64_t)NF_TILE * search->stops.steps * bytes;
 }
 
 uint64_t nf_panel_bytes(const nf_search *search)
@@ -54,31 +54,31 @@ void nf_panel_close(nf_panel *panel)
     nf_free(panel->limits_in);
 }
 
-/* Turns sums of squares N into the product test's limits: x.y < x_out + y_out is certainly out, >= x_in + y_in in. */
-static void product_limits(const nf_rule *rule, nf_panel *panel)
+/* Turns sums of squares N into the product test's limits. */
+static void product_limits(const nf_search *search, nf_panel *panel)
 {
-    const double gamma = rule->norm_slack, u8 = 8.0 * 0x1p-24, quarter = rule->square * 0.25;
-    const double shrink = 0.5 * (1.0 - (2.0 * gamma + u8)), grow = 0.5 * (1.0 + (4.0 * gamma + u8));
-    const double quarter_up = quarter * (1.0 + 0x1p-20), quarter_down = quarter * (1.0 - 0x1p-20);
-    float       *norms = panel->limits_out;
-    const float *whole = norms + (rule->stop_count - 1) * NF_TILE;
+    const nf_product_limits limits = nf_rule_product_limits(&search->rule);
+    const uint32_t          stops = search->stops.count;
+    float                  *norms = panel->limits_out;
+    const float            *whole = norms + (stops - 1) * NF_TILE;
 
     for (uint32_t row = 0; row < NF_TILE; row++) {
-        panel->limits_in[row] = (float)((double)whole[row] * grow - quarter_down);
+        panel->limits_in[row] = (float)((double)whole[row] * limits.in_factor - limits.in_offset);
     }
-    for (uint32_t i = 0; i < rule->stop_count * NF_TILE; i++) norms[i] = (float)((double)norms[i] * shrink - quarter_up);
+    for (uint32_t i = 0; i < stops * NF_TILE; i++) norms[i] = (float)((double)norms[i] * limits.out_factor - limits.out_offset);
 }
 
 /* Takes floor(radius^2) off the sums of the queries, modulo 2^32. */
-static void u8_limits(const nf_rule *rule, nf_panel *panel)
+static void u8_limits(const nf_search *search, nf_panel *panel)
 {
     uint32_t *sums = panel->limits_out;
-    for (uint32_t i = 0; i < rule->stop_count * NF_TILE; i++) sums[i] -= (uint32_t)rule->whole_square;
+    for (uint32_t i = 0; i < search->stops.count * NF_TILE; i++) sums[i] -= (uint32_t)search->rule.whole_square;
 }
 
 void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, bool as_x)
 {
     const nf_rule    *rule = &search->rule;
+    const nf_stops   *stops = &search->stops;
     const nf_kernels *kernels = search->kernels;
     const nf_rows     rows = nf_cpu_group_rows(as_x ? search->queries : search->data, group, rule->scale);
 
@@ -86,13 +86,13 @@ void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, boo
     panel->count = rows.count;
     switch (rule->kind) {
     case NF_KIND_U8:
-        (as_x ? kernels->pack_u8_x : kernels->pack_u8_y)(&rows, panel->values, rule->stops, rule->stop_count,
+        (as_x ? kernels->pack_u8_x : kernels->pack_u8_y)(&rows, panel->values, stops->at, stops->count,
                                                          panel->limits_out);
-        if (as_x) u8_limits(rule, panel);
+        if (as_x) u8_limits(search, panel);
         break;
     case NF_KIND_F32_PRODUCT:
-        kernels->pack_f32(&rows, panel->values, rule->stops, rule->stop_count, panel->limits_out);
-        product_limits(rule, panel);
+        kernels->pack_f32(&rows, panel->values, stops->at, stops->count, panel->limits_out);
+        product_limits(search, panel);
         break;
     case NF_KIND_F32_DIFFERENCE: kernels->pack_f32(&rows, panel->values, NULL, 0, NULL); break;
     case NF_KIND_F64: kernels->pack_f64(&rows, panel->values); break;
@@ -109,7 +109,8 @@ static uint32_t list_bits(uint64_t bits, uint8_t *out)
 
 static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, uint64_t queries)
 {
-    const nf_rule *rule = &tiler->search->rule;
+    const nf_rule  *rule = &tiler->search->rule;
+    const nf_stops *stops = &tiler->search->stops;
     uint8_t        list[NF_TILE + NF_QUERY_PAD];
     nf_tile        tile = {
                .x = x->values,
@@ -117,15 +118,15 @@ static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, ui
                .queries = list,
                .query_count = list_bits(queries, list),
                .point_count = y->count,
-               .steps = rule->steps,
-               .stop_count = rule->stop_count,
+               .steps = stops->steps,
+               .stop_count = stops->count,
                .sure_from = rule->sure_from,
                .out_above = rule->out_above,
                .sure_upto = rule->sure_upto,
                .maybe = tiler->maybe,
                .sure = tiler->sure,
     };
-    memcpy(tile.stops, rule->stops, sizeof tile.stops);
+    memcpy(tile.stops, stops->at, sizeof tile.stops);
     switch (rule->kind) {
     case NF_KIND_U8:
         tile.x_sum = x->limits_out;

@@ -44,6 +44,10 @@ typedef struct nf_search_spec {
     bool     keep_self;  /* self-join: deliver (i, i) */
     bool     half;       /* self-join: deliver i < j only */
     bool     strict;     /* < instead of <= */
+    uint32_t share;      /* nf_share, nf_result, nf_bounds: for engines that have the paper's variants */
+    uint32_t result;
+    uint32_t bounds;
+    bool     no_early_exit;
 } nf_search_spec;
 
 /* What has happened in a search. Filled by the engine, added up over batches. */
@@ -59,6 +63,8 @@ typedef struct nf_search_info {
     const char *why;        /* why it was chosen; "" when it was asked for */
     const char *refine;     /* the kernel in use */
     uint64_t    kept_bytes; /* of the pairs that the last refine kept, for planning the next batch */
+    uint64_t    batches;    /* device batches so far; 0: the engine takes every batch whole */
+    double      list_seconds, compress_seconds; /* of refine, so far: seconds that went into these steps */
     nf_search_counters counters;
 } nf_search_info;
 
@@ -103,8 +109,9 @@ typedef struct nf_engine_ops {
     nf_status (*list_hits)(nf_context *ctx, nf_search *search, nf_batch batch);
     /* Decides the candidates of the batch and keeps the pairs found, at most about limit_bytes of them: when they are more,
      * keeps none, sets *overflow and returns NF_OK (section IV-E). In a self-join every pair of groups inside the batch is
-     * decided once. */
-    nf_status (*refine)(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t limit_bytes, bool *overflow);
+     * decided once. Where an engine's own memory ends sooner, it may end the batch there: batch->end comes down, the rows
+     * before it are complete. */
+    nf_status (*refine)(nf_context *ctx, nf_search *search, nf_batch *batch, uint64_t limit_bytes, bool *overflow);
     /* The same, but keeps only the number of neighbours: adds to counts[query id]. */
     nf_status (*refine_counts)(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts);
     /* Number of queries in a batch. */
@@ -125,7 +132,11 @@ typedef struct nf_engine_ops {
     const nf_ivf_ops *ivf;
 } nf_engine_ops;
 
-/* The engine for a context: what it asks for, or the best one. NF_ERR_ENGINE says why one cannot run. */
-nf_status nf_engine_for(nf_context *ctx, const nf_engine_ops **out);
+typedef enum nf_work { NF_WORK_RADIUS, NF_WORK_KNN, NF_WORK_IVF } nf_work;
+
+/* The engine for work on data of that many rows and dims (0 where not known): what the context asks for, or the best one.
+ * Out of *out the operations of that work are there: for NF_WORK_KNN knn, for NF_WORK_IVF ivf. The context notes the
+ * choice. NF_ERR_ENGINE: an engine asked for cannot run; NF_ERR_UNSUPPORTED: it does not do this work. */
+nf_status nf_engine_for(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out);
 
 #endif

@@ -29,7 +29,11 @@ nf_status nf_exact_check_matrix(nf_context *ctx, const nf_matrix *matrix, const 
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: stride is %llu bytes, a row takes %llu", what,
                        (unsigned long long)matrix->stride_bytes, (unsigned long long)(matrix->dims * bytes));
     }
-    if (matrix->place != NF_PLACE_HOST) return nf_fail(ctx, NF_ERR_UNSUPPORTED, "%s: the cpu engine needs host memory", what);
+    if (matrix->place != NF_PLACE_HOST) {
+        nf_context_info info;
+        nf_context_describe(ctx, &info);
+        return nf_fail(ctx, NF_ERR_UNSUPPORTED, "%s: the %s engine needs host memory", what, info.engine);
+    }
     if (matrix->data == NULL && matrix->rows > 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: data is NULL", what);
     return NF_OK;
 }
@@ -70,6 +74,34 @@ nf_status nf_exact_build_points(nf_context *ctx, const nf_engine_ops *ops, const
     return NF_OK;
 }
 
+/* A struct of an older header is shorter: what it lacks has its default. */
+static nf_status take_params(nf_context *ctx, const nf_radius_index_params *given, nf_radius_index_params *params)
+{
+    nf_radius_index_params_init(params);
+    if (given == NULL) return NF_OK;
+    if (given->struct_size < sizeof given->struct_size) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "struct_size of the index parameters is %zu; use nf_radius_index_params_init",
+                       given->struct_size);
+    }
+    memcpy(params, given, given->struct_size < sizeof *params ? given->struct_size : sizeof *params);
+    if (params->height > NF_MAX_HEIGHT) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "height is %u, allowed are 0 to %d", params->height, NF_MAX_HEIGHT);
+    }
+    if (params->height != 0 && params->group_size != 0) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "height is %u and group_size is %u, only one of them may be given",
+                       params->height, params->group_size);
+    }
+    return NF_OK;
+}
+
+/* Rows of a group: asked for by themselves, or by the height of the tree (RT-HiSS, section V-D). */
+static uint32_t group_size_of(const nf_radius_index_params *params, uint64_t rows)
+{
+    if (params->height == 0) return params->group_size;
+    const uint64_t groups = 1ull << params->height, size = (rows + groups - 1) / groups;
+    return size > 0 ? (uint32_t)size : 1;
+}
+
 nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const nf_radius_index_params *params,
                                  nf_radius_index **out)
 {
@@ -77,10 +109,8 @@ nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const n
     nf_context_begin(ctx);
     *out = NULL;
     NF_TRY(nf_exact_check_matrix(ctx, data, "data"));
-    if (params != NULL && params->struct_size < sizeof *params) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "struct_size of the index parameters is %zu; use nf_radius_index_params_init",
-                       params->struct_size);
-    }
+    nf_radius_index_params taken;
+    NF_TRY(take_params(ctx, params, &taken));
 
     nf_memory *memory = nf_memory_create_unlimited(ctx);
     if (memory == NULL) return NF_ERR_MEMORY;
@@ -92,9 +122,9 @@ nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const n
     index->memory = memory;
     index->rows = data->rows;
     index->dims = data->dims;
-    nf_status status = nf_engine_for(ctx, &index->ops);
+    nf_status status = nf_engine_for(ctx, NF_WORK_RADIUS, data->rows, data->dims, &index->ops);
     if (status >= 0) {
-        status = nf_exact_build_points(ctx, index->ops, data, NULL, params != NULL ? params->group_size : 0, memory,
+        status = nf_exact_build_points(ctx, index->ops, data, NULL, group_size_of(&taken, data->rows), memory,
                                        index->step_seconds, &index->points);
     }
     if (status < 0) {

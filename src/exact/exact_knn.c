@@ -117,7 +117,7 @@ nf_status nf_knn(nf_context *ctx, const nf_matrix *data, const nf_matrix *querie
     if (queries->rows > 0 && (ids == NULL || distances == NULL)) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "ids or distances are NULL");
     }
-    NF_TRY(nf_engine_for(ctx, &ops));
+    NF_TRY(nf_engine_for(ctx, NF_WORK_KNN, data->rows, data->dims, &ops));
     nf_progress_begin(ctx, "check", 0);
     NF_TRY(check_values(ctx, data, "data"));
     NF_TRY(check_values(ctx, queries, "queries"));

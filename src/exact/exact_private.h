@@ -39,6 +39,7 @@ typedef struct nf_question {
     uint64_t               rows;        /* queries */
     uint32_t               groups;      /* of the queries */
     uint64_t              *list_bytes;  /* per group; NULL when no lists are stored */
+    double                 list_seconds, compress_seconds; /* what of nf_search_info is accounted for already */
 } nf_question;
 
 /* Loads a matrix and runs the steps of the index on it. like: the data's points, for queries. */
@@ -74,7 +75,8 @@ typedef struct nf_owned_batch {
     uint64_t rows, pairs;
 } nf_owned_batch;
 
-/* The next batch of a stream of owned arrays; whole: it must hold every query, else NF_ERR_LIMIT. NF_MORE or NF_OK. */
+/* The next batch of a stream of owned arrays; whole: all queries that are left where the engine can (it may still give
+ * fewer), and NF_ERR_LIMIT where memory does not allow it. NF_MORE or NF_OK. */
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *batch);
 void nf_owned_batch_free(nf_owned_batch *batch);
 

@@ -42,6 +42,9 @@ static nf_status check_params(nf_context *ctx, const nf_radius_params *params, b
     NF_TRY(check_choice(ctx, "refine", params->refine, NF_REFINE_INT8));
     NF_TRY(check_choice(ctx, "distances", params->distances, NF_DISTANCES_NONE));
     NF_TRY(check_choice(ctx, "sort", params->sort, NF_SORT_DISTANCE));
+    NF_TRY(check_choice(ctx, "tile", params->share, NF_SHARE_NONE));
+    NF_TRY(check_choice(ctx, "result", params->result, NF_RESULT_APPEND));
+    NF_TRY(check_choice(ctx, "group-bounds", params->group_bounds, NF_BOUNDS_SPHERE));
     if (!self_join && (params->self != 0 || params->half != 0)) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s needs a self-join, but queries are given",
                        params->self != 0 ? "self" : "half");
@@ -96,6 +99,10 @@ static nf_status open_search(nf_question *question, bool self_join)
            .keep_self = params->self != 0,
            .half = params->half != 0,
            .strict = params->strict != 0,
+           .share = params->share,
+           .result = params->result,
+           .bounds = params->group_bounds,
+           .no_early_exit = params->no_early_exit != 0,
     };
     const nf_points *queries = self_join ? index->points : question->own_queries;
     nf_points_info   info;
@@ -150,6 +157,18 @@ void nf_question_close(nf_question *question)
     question->list_bytes = NULL;
 }
 
+/* An engine that lists hits and compacts inside refine says how long these took. */
+static void move_seconds(nf_question *question, const nf_search_info *info)
+{
+    double *seconds = question->stats.step_seconds;
+    seconds[NF_STEP_REFINE] -= info->list_seconds - question->list_seconds;
+    seconds[NF_STEP_REFINE] -= info->compress_seconds - question->compress_seconds;
+    seconds[NF_STEP_LIST_HITS] += info->list_seconds - question->list_seconds;
+    seconds[NF_STEP_COMPRESS] += info->compress_seconds - question->compress_seconds;
+    question->list_seconds = info->list_seconds;
+    question->compress_seconds = info->compress_seconds;
+}
+
 void nf_question_account(nf_question *question, nf_step step, double started)
 {
     nf_radius_stats *stats = &question->stats;
@@ -159,6 +178,8 @@ void nf_question_account(nf_question *question, nf_step step, double started)
     stats->seconds += seconds;
     stats->step_seconds[step] += seconds;
     question->index->ops->search_info(question->search, &info);
+    move_seconds(question, &info);
+    stats->device_batches = info.batches;
     stats->candidates = info.candidates;
     snprintf(stats->why, sizeof stats->why, "%s", info.why);
     stats->refine = info.refine;

@@ -17,12 +17,81 @@ static nf_status empty_batch(nf_context *ctx, nf_owned_batch *batch)
     return batch->indptr != NULL ? NF_OK : nf_alloc_status(ctx);
 }
 
-static nf_status fill_csr(nf_context *ctx, nf_radius_stream *stream, const nf_radius_index *index, uint32_t distances_as,
-                          csr_object *object)
+/* Room for a whole result of which only the rows' lengths are known. */
+static nf_status allocate_whole(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                                const nf_radius_params *params, uint32_t bytes_per_distance, nf_owned_batch *whole)
 {
-    nf_status status = nf_stream_next_owned(stream, true, &object->owned);
-    if (status == NF_OK) status = empty_batch(ctx, &object->owned);
-    if (status < 0) return status;
+    const uint64_t rows = queries != NULL ? queries->rows : index->rows;
+    uint64_t      *counts = nf_alloc(ctx, rows, sizeof *counts);
+    nf_status      status = counts != NULL ? NF_OK : nf_alloc_status(ctx);
+
+    if (status >= 0) status = nf_radius_counts(ctx, index, queries, params, counts, NULL);
+    whole->rows = rows;
+    if (status >= 0) {
+        whole->indptr = nf_alloc(ctx, rows + 1, sizeof *whole->indptr);
+        if (whole->indptr == NULL) status = nf_alloc_status(ctx);
+    }
+    if (status >= 0) {
+        whole->indptr[0] = 0;
+        for (uint64_t i = 0; i < rows; i++) whole->indptr[i + 1] = whole->indptr[i] + (int64_t)counts[i];
+        whole->pairs = (uint64_t)whole->indptr[rows];
+        whole->indices = nf_alloc(ctx, whole->pairs, sizeof *whole->indices);
+        if (bytes_per_distance != 0) whole->distances = nf_alloc(ctx, whole->pairs, bytes_per_distance);
+        if (whole->indices == NULL || (bytes_per_distance != 0 && whole->distances == NULL)) status = nf_alloc_status(ctx);
+    }
+    nf_free(counts);
+    return status;
+}
+
+static void place_rows(const nf_owned_batch *batch, uint32_t bytes_per_distance, nf_owned_batch *whole)
+{
+    for (uint64_t i = 0; i < batch->rows; i++) {
+        const uint64_t from = (uint64_t)batch->indptr[i], to = (uint64_t)whole->indptr[batch->query_ids[i]];
+        const uint64_t count = (uint64_t)batch->indptr[i + 1] - from;
+        memcpy(whole->indices + to, batch->indices + from, count * sizeof *batch->indices);
+        if (bytes_per_distance == 0) continue;
+        memcpy((char *)whole->distances + to * bytes_per_distance, (const char *)batch->distances + from * bytes_per_distance,
+               count * bytes_per_distance);
+    }
+}
+
+/* The engine could not hold the whole result at once: lengths first, then batches, each row to its place. first: the batch
+ * that it gave. */
+static nf_status assemble(nf_context *ctx, nf_radius_stream *stream, const nf_radius_index *index, const nf_matrix *queries,
+                          const nf_radius_params *params, nf_owned_batch *first, nf_owned_batch *whole)
+{
+    const uint32_t bytes = params->distances == NF_DISTANCES_F64 ? 8 : params->distances == NF_DISTANCES_F32 ? 4 : 0;
+    nf_owned_batch batch = *first;
+    nf_status      status = allocate_whole(ctx, index, queries, params, bytes, whole);
+
+    memset(first, 0, sizeof *first);
+    if (status >= 0) status = NF_MORE;
+    while (status == NF_MORE) {
+        place_rows(&batch, bytes, whole);
+        nf_owned_batch_free(&batch);
+        status = nf_stream_next_owned(stream, true, &batch);
+    }
+    nf_owned_batch_free(&batch);
+    return status;
+}
+
+static nf_status fill_csr(nf_context *ctx, nf_radius_stream *stream, const nf_radius_index *index, const nf_matrix *queries,
+                          const nf_radius_params *params, csr_object *object)
+{
+    const uint64_t rows = queries != NULL ? queries->rows : index->rows;
+    nf_owned_batch first;
+    nf_status      status = nf_stream_next_owned(stream, true, &first);
+
+    if (status == NF_MORE && first.rows < rows) {
+        status = assemble(ctx, stream, index, queries, params, &first, &object->owned);
+    } else {
+        object->owned = first;
+        if (status == NF_OK) status = empty_batch(ctx, &object->owned);
+    }
+    if (status < 0) {
+        nf_owned_batch_free(&object->owned);
+        return status;
+    }
     nf_free(object->owned.query_ids); /* 0, 1, 2, ... */
     object->owned.query_ids = NULL;
     object->view = (nf_csr){
@@ -32,7 +101,7 @@ static nf_status fill_csr(nf_context *ctx, nf_radius_stream *stream, const nf_ra
         .indptr = object->owned.indptr,
         .indices = object->owned.indices,
         .distances = object->owned.distances,
-        .distances_as = distances_as,
+        .distances_as = params->distances,
     };
     return NF_OK;
 }
@@ -46,7 +115,7 @@ nf_status nf_radius_csr(nf_context *ctx, const nf_radius_index *index, const nf_
     NF_TRY(nf_radius_open(ctx, index, queries, params, &stream));
 
     csr_object *object = nf_alloc_zero(ctx, 1, sizeof *object);
-    nf_status   status = object != NULL ? fill_csr(ctx, stream, index, params->distances, object) : nf_alloc_status(ctx);
+    nf_status   status = object != NULL ? fill_csr(ctx, stream, index, queries, params, object) : nf_alloc_status(ctx);
     nf_radius_stream_stats(stream, stats);
     nf_radius_close(stream);
     if (status < 0) {

@@ -16,6 +16,7 @@ struct nf_radius_stream {
     nf_owned_batch batch;      /* handed out by next */
     uint32_t       at;         /* first group not yet delivered */
     uint32_t       try_groups;
+    bool           ended_early; /* the engine ended the last batch before all that was asked for */
     bool           failed;
 };
 
@@ -64,18 +65,18 @@ static nf_status too_large(const nf_question *question)
                    (unsigned long long)limit);
 }
 
-/* Refines one batch, keeping at most limit bytes. */
-static nf_status try_batch(nf_question *question, nf_batch batch, uint64_t limit, bool *overflow)
+/* Refines one batch, keeping at most limit bytes. The engine may end it sooner. */
+static nf_status try_batch(nf_question *question, nf_batch *batch, uint64_t limit, bool *overflow)
 {
     const nf_engine_ops *ops = question->index->ops;
     double               started = nf_now();
 
-    nf_progress_begin(question->ctx, "list_hits", batch.end - batch.begin);
-    NF_TRY(ops->list_hits(question->ctx, question->search, batch));
+    nf_progress_begin(question->ctx, "list_hits", batch->end - batch->begin);
+    NF_TRY(ops->list_hits(question->ctx, question->search, *batch));
     nf_question_account(question, NF_STEP_LIST_HITS, started);
 
     started = nf_now();
-    nf_progress_begin(question->ctx, "refine", batch.end - batch.begin);
+    nf_progress_begin(question->ctx, "refine", batch->end - batch->begin);
     NF_TRY(ops->refine(question->ctx, question->search, batch, limit, overflow));
     nf_question_account(question, NF_STEP_REFINE, started);
     return NF_OK;
@@ -98,7 +99,9 @@ static nf_status refine_batch(nf_radius_stream *stream, bool whole, nf_batch *ba
 
         *batch = nf_plan_batch(question->list_bytes, question->groups, stream->at, groups, limit);
         nf_question_account(question, NF_STEP_PLAN_BATCHES, started);
-        if (most > 0) NF_TRY(try_batch(question, *batch, limit, &overflow));
+        const uint32_t asked = batch->end;
+        if (most > 0) NF_TRY(try_batch(question, batch, limit, &overflow));
+        stream->ended_early = stream->ended_early || batch->end < asked;
         if (!overflow) return NF_OK;
         if (whole) return too_large(question);
         const uint32_t tried = batch->end - batch->begin;
@@ -152,6 +155,22 @@ static nf_status deliver_batch(nf_radius_stream *stream, nf_batch batch, nf_owne
     return NF_OK;
 }
 
+/* How many groups to try next: as many as fitted, or more where there was room. Where the engine ended the batch, what is
+ * left is cut into batches of that size or less, all alike. */
+static void plan_next(nf_radius_stream *stream, nf_batch batch, const nf_search_info *info)
+{
+    const nf_question *question = &stream->question;
+    const uint32_t     done = batch.end - batch.begin, left = question->groups - batch.end;
+
+    stream->at = batch.end;
+    if (stream->ended_early) {
+        const uint32_t batches = left / done + (left % done != 0 ? 1 : 0);
+        stream->try_groups = batches > 0 ? (left + batches - 1) / batches : done;
+    } else {
+        stream->try_groups = nf_plan_groups(done, info->kept_bytes, pair_limit(question, done), false);
+    }
+}
+
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *out)
 {
     nf_question *question = &stream->question;
@@ -170,9 +189,7 @@ nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_ba
     }
     for (uint64_t i = 0; i < out->rows; i++) nf_question_add_row(question, (uint64_t)(out->indptr[i + 1] - out->indptr[i]));
     question->stats.batches++;
-    stream->at = batch.end;
-    stream->try_groups = nf_plan_groups(batch.end - batch.begin, info.kept_bytes,
-                                        pair_limit(question, batch.end - batch.begin), false);
+    plan_next(stream, batch, &info);
     return NF_MORE;
 }
 

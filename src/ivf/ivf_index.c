@@ -17,15 +17,10 @@ nf_status nf_ivf_index_new(nf_context *ctx, nf_ivf_index **out)
         return nf_alloc_status(ctx);
     }
     index->memory = memory;
-    const nf_status status = nf_engine_for(ctx, &index->engine);
+    const nf_status status = nf_engine_for(ctx, NF_WORK_IVF, 0, 0, &index->engine);
     if (status < 0) {
         nf_ivf_release(index);
         return status;
-    }
-    if (index->engine->ivf == NULL) {
-        nf_fail(ctx, NF_ERR_UNSUPPORTED, "the %s engine has no approximate search", index->engine->name);
-        nf_ivf_release(index);
-        return NF_ERR_UNSUPPORTED;
     }
     *out = index;
     return NF_OK;

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "matrix_exact_inline.h"
+
 /*
  * The sign of sum (x_i - y_i)^2 - radius^2 over the real numbers: -1, 0 or 1. x and y hold dims finite values, dims is at
  * most 2^20, radius is finite and not negative. Any magnitude: nothing overflows or vanishes.
@@ -24,8 +26,5 @@ double nf_exact_distance(const double *x, const double *y, uint32_t dims);
 
 /* The second half of nf_exact_distance for a sum that is outside [NF_SUM_SMALL, NF_SUM_LARGE]. */
 double nf_exact_distance_scaled(const double *x, const double *y, uint32_t dims);
-
-#define NF_SUM_SMALL 0x1p-900
-#define NF_SUM_LARGE 0x1p1000
 
 #endif

@@ -5,7 +5,9 @@
  * The result is taken from a stream, so its size does not matter.
  *
  * With "every": joins with each candidate method, with 1 and 2 threads, on every instruction set of this machine, and fails
- * unless all of them deliver the same rows to the byte: ids, their order, and the bits of the distances.
+ * unless all of them deliver the same rows to the byte: ids, their order, and the bits of the distances. Where
+ * NEARFIELD_ENGINE is cuda, instead: the CUDA engine with each candidate method, form of results, tiling variant and several
+ * sizes of device memory (and so of device batches), against the CPU engine's bytes.
  * Usage: digest FILE RADIUS FIRST_ROWS(0: all) auto|every
  */
 #include <inttypes.h>
@@ -21,9 +23,13 @@ typedef struct answer {
 } answer;
 
 typedef struct setting {
-    nf_isa        isa;
-    uint32_t      threads;
-    nf_candidates candidates;
+    nf_isa         isa;
+    uint32_t       threads;
+    nf_candidates  candidates;
+    nf_engine_kind engine;
+    uint64_t       gpu_memory;
+    nf_result      result;
+    nf_share       share;
 } setting;
 
 static uint64_t mix(uint64_t x)
@@ -76,7 +82,11 @@ static int run(const nf_dataset *file, nf_radius_params params, setting with, an
     nf_context_params_init(&context);
     context.isa = with.isa;
     context.threads = with.threads;
+    context.engine = with.engine;
+    context.gpu_memory = with.gpu_memory;
     params.candidates = with.candidates;
+    params.result = with.result;
+    params.share = with.share;
     memset(out, 0, sizeof *out);
     if (nf_context_create(&context, &ctx, &error) != NF_OK) {
         fprintf(stderr, "%s\n", error.text);
@@ -106,7 +116,7 @@ static int run_every(const nf_dataset *file, const nf_radius_params *params, con
     for (int isa = NF_ISA_SCALAR; isa <= NF_ISA_AVX512; isa++) {
         if (!isa_is_here((nf_isa)isa)) continue;
         for (int i = 0; i < 6; i++) {
-            const setting with = {(nf_isa)isa, 1 + (uint32_t)i % 2, methods[i / 2]};
+            const setting with = {.isa = (nf_isa)isa, .threads = 1 + (uint32_t)i % 2, .candidates = methods[i / 2]};
             answer        got;
             if (!run(file, *params, with, &got)) return 0;
             if (memcmp(&got, first, sizeof got) == 0) continue;
@@ -118,9 +128,52 @@ static int run_every(const nf_dataset *file, const nf_radius_params *params, con
     return 1;
 }
 
+/* One setting of the CUDA engine. */
+static int run_cuda(const nf_dataset *file, const nf_radius_params *params, const answer *first, setting with)
+{
+    answer got;
+    with.engine = NF_ENGINE_CUDA;
+    if (!run(file, *params, with, &got)) return 0;
+    if (memcmp(&got, first, sizeof got) == 0) return 1;
+    fprintf(stderr, "cuda, candidates %s, result %d, tile %d, %" PRIu64 " bytes: other rows: %" PRIu64 " pairs\n",
+            nf_candidates_name(with.candidates), (int)with.result, (int)with.share, with.gpu_memory, got.pairs);
+    return 0;
+}
+
+static int run_every_cuda(const nf_dataset *file, const nf_radius_params *params, const answer *first)
+{
+    static const nf_candidates methods[] = {NF_CANDIDATES_AUTO, NF_CANDIDATES_BVH, NF_CANDIDATES_BOXES, NF_CANDIDATES_NONE,
+                                            NF_CANDIDATES_RT};
+    /* copies of the rows, and a little for lists and pairs, so that there are many device batches */
+    const nf_matrix *matrix = nf_dataset_matrix(file);
+    const uint64_t   rows = matrix->rows * (matrix->dims + 4ull) * 16 + (64ull << 20);
+    const uint64_t   memory[] = {0, rows, 2 * rows};
+    for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
+        for (int result = NF_RESULT_AUTO; result <= NF_RESULT_APPEND; result++) {
+            const setting with = {.candidates = methods[m], .result = (nf_result)result};
+            if (!run_cuda(file, params, first, with)) return 0;
+        }
+        for (int share = NF_SHARE_POINTS; share <= NF_SHARE_NONE; share++) {
+            const setting with = {.candidates = methods[m], .share = (nf_share)share};
+            if (!run_cuda(file, params, first, with)) return 0;
+        }
+        for (size_t i = 1; i < sizeof memory / sizeof memory[0]; i++) {
+            const setting with = {.candidates = methods[m], .gpu_memory = memory[i], .result = i == 1 ? NF_RESULT_AUTO : NF_RESULT_MASK};
+            if (!run_cuda(file, params, first, with)) return 0;
+        }
+    }
+    return 1;
+}
+
+static int on_cuda(void)
+{
+    const char *engine = getenv("NEARFIELD_ENGINE");
+    return engine != NULL && strcmp(engine, "cuda") == 0;
+}
+
 int main(int argc, char **argv)
 {
-    const setting    plain = {NF_ISA_AUTO, 0, NF_CANDIDATES_AUTO};
+    setting          plain = {0};
     nf_context      *ctx = NULL;
     nf_dataset      *file = NULL;
     nf_radius_params params;
@@ -138,7 +191,9 @@ int main(int argc, char **argv)
 
     int good = nf_read_matrix(ctx, argv[1], &read, &file) == NF_OK;
     if (!good) fprintf(stderr, "%s\n", nf_context_error(ctx)->text);
-    good = good && run(file, params, plain, &first) && (!every || run_every(file, &params, &first));
+    if (every) plain.engine = NF_ENGINE_CPU;
+    good = good && run(file, params, plain, &first);
+    if (good && every) good = on_cuda() ? run_every_cuda(file, &params, &first) : run_every(file, &params, &first);
     if (good) printf("%" PRIu64 " %016" PRIx64 "\n", first.pairs, first.digest);
     nf_dataset_release(file);
     nf_context_destroy(ctx);
