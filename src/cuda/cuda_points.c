@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening points and step select_dims: the rows go to the device in chunks and are converted and checked there; variance of
+ * every coordinate in binary64 by two passes (a one-pass formula loses everything on data far from the origin), coordinates
+ * ordered by decreasing variance (RT-HiSS, section IV-A).
+ */
+#include "cuda_points.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_staging.h"
+#include "kernels/k_points.h"
+#include "matrix/matrix_convert.h"
+
+#define CHUNK_BYTES ((uint64_t)256 << 20) /* of rows as they come; the longest row takes a 32nd part of it */
+
+static bool is_wide(nf_dtype dtype)
+{
+    switch (dtype) {
+    case NF_DTYPE_U8:
+    case NF_DTYPE_I8:
+    case NF_DTYPE_U16:
+    case NF_DTYPE_I16:
+    case NF_DTYPE_F16:
+    case NF_DTYPE_F32: return false;
+    default: return true;
+    }
+}
+
+static nf_status open_device(nf_context *ctx, nf_points *points)
+{
+    NF_TRY(nf_device_open(ctx, &points->device));
+    NF_CUDA(ctx, cudaStreamCreateWithFlags(&points->stream, cudaStreamNonBlocking));
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, points->dims, sizeof(uint32_t),
+                           (void **)&points->device_dim_place));
+    points->dim_order = nf_alloc_in(ctx, points->memory, points->dims, sizeof(uint32_t));
+    points->dim_place = nf_alloc_in(ctx, points->memory, points->dims, sizeof(uint32_t));
+    return points->dim_order != NULL && points->dim_place != NULL ? NF_OK : nf_alloc_status(ctx);
+}
+
+nf_status nf_cuda_points_open(nf_context *ctx, const nf_matrix *matrix, nf_memory *memory, nf_points **out)
+{
+    const nf_dtype dtype = (nf_dtype)matrix->dtype;
+
+    *out = NULL;
+    nf_points *points = nf_alloc_zero_in(ctx, memory, 1, sizeof *points);
+    if (points == NULL) return nf_alloc_status(ctx);
+    points->memory = memory;
+    points->matrix = *matrix;
+    points->rows = matrix->rows;
+    points->dims = matrix->dims;
+    points->stride = (matrix->dims + 3) / 4 * 4;
+    points->wide = is_wide(dtype);
+    points->integers = dtype <= NF_DTYPE_I64;
+    points->bytes = dtype == NF_DTYPE_U8 || dtype == NF_DTYPE_I8;
+
+    const nf_status status = open_device(ctx, points);
+    if (status < 0) {
+        nf_cuda_points_close(points);
+        return status;
+    }
+    *out = points;
+    return NF_OK;
+}
+
+void nf_cuda_points_close(nf_points *points)
+{
+    if (points == NULL) return;
+    void *const blocks[] = {
+        points->device_dim_place, points->raw,         points->values, points->ids,      points->positions,
+        points->group_start,      points->boxes,       points->centroid, points->spread,
+    };
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) nf_device_free(points->device, points->stream, blocks[i]);
+    if (points->stream != NULL) (void)cudaStreamDestroy(points->stream);
+    nf_device_release(points->device);
+    nf_free(points->dim_order);
+    nf_free(points->dim_place);
+    nf_free(points->host_ids);
+    nf_free(points->host_group_start);
+    nf_free(points);
+}
+
+void nf_cuda_points_describe(const nf_points *points, nf_points_info *info)
+{
+    const uint64_t value = points->wide ? sizeof(double) : sizeof(float), groups = points->group_count;
+    uint64_t       bytes = points->dims * sizeof(uint32_t);
+    if (points->raw != NULL) bytes += points->rows * points->stride * value;
+    if (points->values != NULL) bytes += points->rows * (points->stride * value + 2 * sizeof(uint32_t));
+    if (points->boxes != NULL) bytes += groups * (2ull * points->dims + points->stride + 2) * sizeof(float);
+    *info = (nf_points_info){
+        .rows = points->rows,
+        .dims = points->dims,
+        .groups = points->group_count,
+        .bytes = nf_memory_used(points->memory) + bytes,
+    };
+}
+
+/* ---- rows to the device ---- */
+
+static nf_status check_values(nf_context *ctx, const nf_points *points, uint64_t first_invalid)
+{
+    if (first_invalid == UINT64_MAX) return NF_OK;
+    const unsigned long long row = first_invalid / points->dims;
+    const uint32_t           column = (uint32_t)(first_invalid % points->dims);
+    if (points->matrix.dtype == NF_DTYPE_U64 || points->matrix.dtype == NF_DTYPE_I64) {
+        return nf_fail(ctx, NF_ERR_VALUE, "row %llu, column %u (counted from 0) holds an integer beyond 2^53", row, column);
+    }
+    return nf_fail(ctx, NF_ERR_VALUE, "row %llu, column %u (counted from 0) is NaN or infinite", row, column);
+}
+
+/* Uploads and converts chunk by chunk. One chunk's conversion is done before the next one overwrites it: it takes a small
+ * part of the time that the copy over the bus takes. */
+static nf_status convert_rows(nf_context *ctx, nf_points *points, void *chunk, uint64_t rows_per_chunk,
+                              uint64_t *first_invalid)
+{
+    const nf_matrix *matrix = &points->matrix;
+    const uint64_t   row_bytes = points->dims * nf_dtype_bytes((nf_dtype)matrix->dtype);
+    const uint64_t   stride_bytes = nf_matrix_stride(matrix);
+
+    for (uint64_t row = 0; row < points->rows; row += rows_per_chunk) {
+        const uint64_t left = points->rows - row, rows = left < rows_per_chunk ? left : rows_per_chunk;
+        NF_TRY(nf_progress_poll(ctx));
+        NF_CUDA(ctx, cudaStreamSynchronize(points->stream));
+        NF_TRY(nf_upload_rows(ctx, points->device, points->stream, chunk, (const char *)matrix->data + row * stride_bytes,
+                              rows, row_bytes, stride_bytes));
+        NF_CUDA(ctx, nf_k_convert(chunk, matrix->dtype, row, (uint32_t)rows, points->dims, points->stride, points->wide,
+                                  points->raw, first_invalid, points->stream));
+        nf_progress_add(ctx, rows);
+    }
+    return NF_OK;
+}
+
+static nf_status take_rows(nf_context *ctx, nf_points *points, uint64_t *first_invalid)
+{
+    const uint64_t row_bytes = points->dims * nf_dtype_bytes((nf_dtype)points->matrix.dtype);
+    const uint64_t most = CHUNK_BYTES / row_bytes, rows_per_chunk = points->rows < most ? points->rows : most;
+    void          *chunk = NULL;
+
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, points->rows * points->stride,
+                           points->wide ? sizeof(double) : sizeof(float), &points->raw));
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, rows_per_chunk, row_bytes, &chunk));
+    const nf_status status = convert_rows(ctx, points, chunk, rows_per_chunk, first_invalid);
+    nf_device_free(points->device, points->stream, chunk);
+    return status;
+}
+
+/* ---- sums ---- */
+
+/* What the device finds out about the values, and where it works. Facts: where the first invalid value is, and the bits of
+ * two doubles, the largest value and the largest sum of squares. */
+typedef struct dims_work {
+    uint64_t *facts;    /* on the device, as all up to variance */
+    double   *scratch;  /* of the column sums */
+    double   *mean;     /* by column */
+    double   *variance; /* the same */
+    double   *host_variance;
+    uint64_t  host_facts[3];
+} dims_work;
+
+static nf_status allocate_work(nf_context *ctx, const nf_points *points, dims_work *work)
+{
+    const uint64_t scratch = points->rows > 0 ? nf_k_column_scratch((uint32_t)points->rows, points->dims) : 0;
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, 3, sizeof(uint64_t), (void **)&work->facts));
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, scratch, sizeof(double), (void **)&work->scratch));
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, points->dims, sizeof(double), (void **)&work->mean));
+    NF_TRY(nf_device_alloc(ctx, points->device, points->stream, points->dims, sizeof(double), (void **)&work->variance));
+    work->host_variance = nf_alloc_zero(ctx, points->dims, sizeof(double));
+    return work->host_variance != NULL ? NF_OK : nf_alloc_status(ctx);
+}
+
+static void free_work(const nf_points *points, dims_work *work)
+{
+    nf_device_free(points->device, points->stream, work->facts);
+    nf_device_free(points->device, points->stream, work->scratch);
+    nf_device_free(points->device, points->stream, work->mean);
+    nf_device_free(points->device, points->stream, work->variance);
+    nf_free(work->host_variance);
+}
+
+static nf_status find_sums(nf_context *ctx, nf_points *points, dims_work *work, bool with_variance)
+{
+    const nf_k_raw raw = {points->raw, (uint32_t)points->rows, points->dims, points->stride, points->wide};
+
+    NF_CUDA(ctx, nf_k_row_bounds(raw, (double *)(void *)(work->facts + 1), points->stream));
+    if (with_variance) {
+        NF_CUDA(ctx, nf_k_column_means(raw, NULL, work->scratch, work->mean, points->stream));
+        NF_CUDA(ctx, nf_k_column_means(raw, work->mean, work->scratch, work->variance, points->stream));
+        NF_CUDA(ctx, cudaMemcpyAsync(work->host_variance, work->variance, points->dims * sizeof(double),
+                                     cudaMemcpyDeviceToHost, points->stream));
+    }
+    NF_CUDA(ctx, cudaMemcpyAsync(work->host_facts, work->facts, sizeof work->host_facts, cudaMemcpyDeviceToHost,
+                                 points->stream));
+    NF_CUDA(ctx, cudaStreamSynchronize(points->stream));
+    NF_TRY(check_values(ctx, points, work->host_facts[0]));
+    memcpy(&points->largest, &work->host_facts[1], sizeof points->largest);
+    memcpy(&points->largest_square, &work->host_facts[2], sizeof points->largest_square);
+    nf_progress_add(ctx, points->rows);
+    return nf_progress_poll(ctx);
+}
+
+/* ---- order of the dims ---- */
+
+typedef struct dim_key {
+    double   variance;
+    uint32_t column;
+} dim_key;
+
+/* Decreasing variance, ties by column. */
+static int compare_dims(const void *a, const void *b)
+{
+    const dim_key *x = a, *y = b;
+    if (x->variance != y->variance) return x->variance > y->variance ? -1 : 1;
+    return x->column < y->column ? -1 : 1;
+}
+
+static nf_status sort_dims(nf_context *ctx, nf_points *points, const double *variance)
+{
+    dim_key *keys = nf_alloc(ctx, points->dims, sizeof *keys);
+    if (keys == NULL) return nf_alloc_status(ctx);
+    for (uint32_t k = 0; k < points->dims; k++) {
+        /* Squares of values near 1e200 overflow to infinity: such columns tie, in the order they came. */
+        keys[k] = (dim_key){.variance = isnan(variance[k]) ? HUGE_VAL : variance[k], .column = k};
+    }
+    qsort(keys, points->dims, sizeof *keys, compare_dims);
+    for (uint32_t k = 0; k < points->dims; k++) {
+        points->dim_order[k] = keys[k].column;
+        points->dim_place[keys[k].column] = k;
+    }
+    nf_free(keys);
+    return NF_OK;
+}
+
+static nf_status select_with(nf_context *ctx, nf_points *points, const nf_points *like, dims_work *work)
+{
+    NF_TRY(allocate_work(ctx, points, work));
+    NF_CUDA(ctx, cudaMemsetAsync(work->facts, 0xff, sizeof(uint64_t), points->stream));
+    NF_CUDA(ctx, cudaMemsetAsync(work->facts + 1, 0, 2 * sizeof(uint64_t), points->stream));
+    NF_TRY(take_rows(ctx, points, work->facts));
+    if (points->rows > 0) NF_TRY(find_sums(ctx, points, work, like == NULL));
+    if (like == NULL) return sort_dims(ctx, points, work->host_variance);
+    memcpy(points->dim_order, like->dim_order, points->dims * sizeof(uint32_t));
+    memcpy(points->dim_place, like->dim_place, points->dims * sizeof(uint32_t));
+    return NF_OK;
+}
+
+nf_status nf_cuda_select_dims(nf_context *ctx, nf_points *points, const nf_points *like)
+{
+    dims_work work = {0};
+    NF_TRY(nf_device_enter(ctx, points->device));
+    const nf_status status = select_with(ctx, points, like, &work);
+    if (status < 0) (void)cudaStreamSynchronize(points->stream); /* copies to the host may be under way */
+    free_work(points, &work);
+    NF_TRY(status);
+    NF_CUDA(ctx, cudaMemcpyAsync(points->device_dim_place, points->dim_place, points->dims * sizeof(uint32_t),
+                                 cudaMemcpyHostToDevice, points->stream));
+    NF_CUDA(ctx, cudaStreamSynchronize(points->stream));
+    return NF_OK;
+}
