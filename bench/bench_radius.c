@@ -135,9 +135,9 @@ static void print_run(const session *of, const setting *with, const nf_radius_st
     if (with->counts) printf("\"count_variance\": %.3f, ", variance(of->counts, stats->queries));
     printf("\"candidates\": \"%s\", \"refine\": \"%s\", \"hits\": %" PRIu64 ", \"compared\": %" PRIu64 ", ",
            nf_candidates_name(stats->candidates), stats->refine, stats->hits, stats->compared);
-    printf("\"pruned_share\": %.6f, \"rechecked\": %" PRIu64 ", \"ties\": %" PRIu64 ", \"batches\": %" PRIu64 ", \"device_batches\": %" PRIu64 ", \"steps\": {",
-           1.0 - (double)stats->compared / ((double)stats->rows * (double)stats->queries), stats->rechecked, stats->ties,
-           stats->batches, stats->device_batches);
+    printf("\"pruned_share\": %.6f, \"rechecked\": %" PRIu64 ", \"ties\": %" PRIu64 ", ",
+           1.0 - (double)stats->compared / ((double)stats->rows * (double)stats->queries), stats->rechecked, stats->ties);
+    printf("\"batches\": %" PRIu64 ", \"device_batches\": %" PRIu64 ", \"steps\": {", stats->batches, stats->device_batches);
     for (uint32_t step = 0; step < NF_STEP_COUNT; step++) {
         printf("%s\"%s\": %.6f", step > 0 ? ", " : "", nf_radius_step_name(step), stats->step_seconds[step]);
     }
@@ -271,7 +271,9 @@ static int answer_line(session *of, const setting *defaults, char *line)
     int      count = 0;
     setting  with = *defaults;
     nf_error error = {0};
-    for (char *word = strtok(line, " \n"); word != NULL && count < MOST_WORDS; word = strtok(NULL, " \n")) words[count++] = word;
+    for (char *word = strtok(line, " \n"); word != NULL && count < MOST_WORDS; word = strtok(NULL, " \n")) {
+        words[count++] = word;
+    }
     if (count == 0) return fail(of, "empty line");
     if (count == 2 && strcmp(words[0], "save") == 0) return save(of, words[1]);
     return take_question(&with, count, words, &error) ? answer(of, &with) : fail(of, error.text);

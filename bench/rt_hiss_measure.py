@@ -86,9 +86,9 @@ class Bench:
                      if name.startswith(f"{shape.name}:{self.rows(shape)}:")]
             growth = (self.selectivity(shape, level) / self.selectivity(shape, "s")) ** (1.0 / shape.intrinsic)
             start = max(below) if below else shape.start * growth
-            self.report["radii"][key] = {
-                **rt_hiss_program.calibrate(program, self.selectivity(shape, level), start, self.rows(shape), self.limit(60.0)),
-                "data": shape.generator(self.rows(shape))}
+            found = rt_hiss_program.calibrate(program, self.selectivity(shape, level), start, self.rows(shape),
+                                              self.limit(60.0))
+            self.report["radii"][key] = {**found, "data": shape.generator(self.rows(shape))}
             self._save()
         return self.report["radii"][key]["radius"]
 
@@ -125,10 +125,14 @@ class Bench:
                     break
         except rt_hiss_program.Failed as error:
             failed = str(error)
+        except OutOfTime:
+            if not done:
+                raise
         record = {"who": "nearfield", **about, "radius": radius, "options": options}
         if done:
             middle = sorted(done, key=lambda run: run["seconds"])[len(done) // 2]
-            record |= {"runs": [run["seconds"] for run in done], "seconds": statistics.median(run["seconds"] for run in done)}
+            every = [run["seconds"] for run in done]
+            record |= {"runs": every, "seconds": statistics.median(every)}
             record |= {name: value for name, value in middle.items() if name not in ("seconds", "radius")}
         elif failed:
             record["failed"] = failed

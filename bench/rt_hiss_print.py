@@ -5,7 +5,8 @@ import math
 import rt_hiss_paper as paper
 
 LEVEL_NAMES = {"s": "2^8", "m": "2^10", "l": "2^12"}
-STEPS = ("select_dims", "group", "order", "first_intersection_test", "plan_batches", "list_hits", "refine", "compress", "deliver")
+STEPS = ("select_dims", "group", "order", "first_intersection_test", "plan_batches", "list_hits", "refine", "compress",
+         "deliver")
 
 
 def number(value, digits=3):
@@ -107,12 +108,13 @@ def table4(results):
     names = [name for name in paper.SHAPES if name in results.sets("goal") + results.sets("table4")]
     rows = [_table4_row(results, paper.SHAPES[name], place, level) for name in names
             for place, level in enumerate(paper.LEVELS)]
-    return table("Table IV: seconds", ["set", "rows × dims", "selectivity", "reached", "Nearfield", "scaled to the paper's rows",
-                 "pruned", "PyTorch fp32, scaled", "ratio", "GDS-Join here", "ratio", "paper: RT-HiSS", "GDS-Join", "COSS",
-                 "cuVS"], [row for row in rows if row is not None],
-                 "\\* delivered in batches, each given back when the next one comes. The paper's columns are of the real "
-                 "data sets and of another machine; data here have their shape. Scaled: by the square of the rows. PyTorch: a "
-                 "slice of the queries, scaled to all. GDS-Join: its time and its index's.")
+    return table("Table IV: seconds", [
+        "set", "rows × dims", "selectivity", "reached", "Nearfield", "scaled to the paper's rows", "pruned",
+        "PyTorch fp32, scaled", "ratio", "GDS-Join here", "ratio", "paper: RT-HiSS", "GDS-Join", "COSS", "cuVS",
+    ], [row for row in rows if row is not None],
+        "\\* delivered in batches, each given back when the next one comes. The paper's columns are of the real data sets and "
+        "of another machine; data here have their shape. Scaled: by the square of the rows. PyTorch: a slice of the "
+        "queries, scaled to all. GDS-Join: its time and its index's.")
 
 
 def table5(results):
@@ -132,7 +134,8 @@ def candidates(results):
     for name in results.sets("candidates"):
         got = {record["variant"]: record for record in results.all("candidates", set=name)}
         some = next((record for record in got.values() if "rows" in record), {})
-        rows.append([name, f"{some.get('rows', 0):,} × {some.get('dims', 0)}", *(seconds(got.get(method)) for method in methods),
+        rows.append([name, f"{some.get('rows', 0):,} × {some.get('dims', 0)}",
+                     *(seconds(got.get(method)) for method in methods),
                      f"{got.get('auto', {}).get('candidates', '-')}, {seconds(got.get('auto'))}",
                      *(percent(got.get(method, {}).get("pruned_share")) for method in methods[:3])])
     return table("Methods against each other, selectivity 2^12: seconds of counts", ["set", "rows × dims", *methods, "auto",
@@ -146,8 +149,8 @@ def table6(results):
         printed = paper.TABLE_VI[paper.paper_name(paper.SHAPES[name])]
         rows.append([name, *(percent(got.get(method, {}).get("pruned_share")) for method in ("rt", "bvh", "boxes")),
                      *map(percent, printed)])
-    return table("Table VI: comparisons pruned at selectivity 2^12", ["set", "rt", "bvh", "boxes", "paper: RT-HiSS", "GDS-Join"],
-                 rows)
+    return table("Table VI: comparisons pruned at selectivity 2^12",
+                 ["set", "rt", "bvh", "boxes", "paper: RT-HiSS", "GDS-Join"], rows)
 
 
 def figure8(results):
@@ -156,12 +159,13 @@ def figure8(results):
         got = {record["variant"]: record for record in results.all("figure8", set=name)}
         for share, held in pairs.items():
             held.append((got.get("none"), got.get(share)))
-        rows.append([name, *(f"{seconds(got.get(share))} ({ratio(got.get('none'), got.get(share))})" for share in paper.SHARES),
+        rows.append([name,
+                     *(f"{seconds(got.get(share))} ({ratio(got.get('none'), got.get(share))})" for share in paper.SHARES),
                      got.get("both", {}).get("refine", "-"), got.get("none", {}).get("refine", "-")])
     if rows:
         rows.append(["mean gain", *(f"{number(mean_ratio(pairs[share])[0])}×" for share in paper.SHARES), "", ""])
         rows.append(["paper", f"{paper.FIGURE_8['both']}×", f"{paper.FIGURE_8['points']}×", "-", "1×", "", ""])
-    return table("Table II and Figure 8: what refinement stages in shared memory; seconds of counts at 2^10 (gain over none)",
+    return table("Table II and Figure 8: what refinement stages in shared memory; seconds of counts at 2^10 (gain)",
                  ["set", *paper.SHARES, "kernel of both", "of the others"], rows)
 
 
@@ -175,10 +179,11 @@ def figure9(results):
                 continue
             gains["mask against key-value"].append((got.get("pairs"), got.get("mask")))
             gains["compressed against uncompressed"].append((got.get("mask-raw"), got.get("mask")))
-            rows.append([name, LEVEL_NAMES[level], *(f"{seconds(got.get(kind))}, {got.get(kind, {}).get('batches', '-')}"
+            rows.append([name, LEVEL_NAMES[level], *(f"{seconds(got.get(kind))}, {got.get(kind, {}).get('device_batches', '-')}"
                                                      for kind in paper.RESULTS),
                          *(printed if level == "l" else ("", ""))])
-    notes = "; ".join(f"{what}: {number(mean_ratio(pairs)[0])}× (paper: {paper.FIGURE_9[what]}×)" for what, pairs in gains.items())
+    notes = "; ".join(f"{what}: {number(mean_ratio(pairs)[0])}× (paper: {paper.FIGURE_9[what]}×)"
+                      for what, pairs in gains.items())
     return table("Table III and Figure 9: how results are kept on the device; seconds, device batches",
                  ["set", "selectivity", *paper.RESULTS, "paper: batches, mask", "batches, key-value"], rows, notes)
 
@@ -208,7 +213,7 @@ def figure7(results):
     paper_says = paper.FIGURE_7
     return table("Figure 7: boxes of groups against boxes of points; seconds of counts at 2^10",
                  ["set", "candidates", "group", "point", "gain"], rows,
-                 f"Paper, over all sets and radii: {paper_says['least']} to {paper_says['most']}×, mean {paper_says['mean']}×.")
+                 f"Paper, all sets and radii: {paper_says['least']} to {paper_says['most']}×, mean {paper_says['mean']}×.")
 
 
 def figure10(results):
@@ -224,7 +229,8 @@ def figure10(results):
                 shares.append(sum(run["steps"].get(step, 0.0) / sum(run["steps"].values()) for run in runs) / len(runs))
             rows.append([name, *(percent(share) for share in shares)])
     printed = ", ".join(f"{name} {percent(share)}" for name, share in paper.FIGURE_10.items())
-    return table("Figure 10: share of the time per step, mean over the radii", ["set", *STEPS], rows, f"Paper, mean: {printed}.")
+    return table("Figure 10: share of the time per step, mean over the radii", ["set", *STEPS], rows,
+                 f"Paper, mean: {printed}.")
 
 
 def table7(results):
@@ -266,8 +272,9 @@ def tables(report):
     results = Results(report)
     machine = report["machine"]
     head = f"{machine['gpu'] or 'no GPU'}; {machine['cpu']}, {machine['cores']} cores; {report['date'][:10]}\n"
-    parts = [head, table5(results), table4(results), table6(results), candidates(results), figure8(results), figure9(results), table7(results),
-             unpruned(results), figure6(results), figure7(results), figure10(results), radii(report)]
+    parts = [part(results) for part in (table5, table4, table6, candidates, figure8, figure9, table7, unpruned, figure6, figure7,
+                                        figure10)]
     left_out = [record for record in report["results"] if "set" not in record]
-    notes = [f"- {record['section']} {record.get('of', '')}: {record.get('failed') or record.get('left_out')}" for record in left_out]
-    return "\n".join(part for part in (*parts, "\n".join(notes)) if part)
+    notes = [f"- {record['section']} {record.get('of', '')}: {record.get('failed') or record.get('left_out')}"
+             for record in left_out]
+    return "\n".join(part for part in (head, *parts, radii(report), "\n".join(notes)) if part)

@@ -115,8 +115,8 @@ def _next_radius(low, high, wanted):
 
 
 def calibrate(program, wanted, start, rows, limit):
-    """The radius at which a query has `wanted` neighbours on average, from a sample of queries: radius, the sample's mean and
-    its standard error. The sample is a semi-join of the first rows, so that each finds itself: one is taken off."""
+    """The radius at which a query has `wanted` neighbours on average, from a sample of queries: radius, the sample's mean
+    and its standard error. The sample is a semi-join of the first rows, so that each finds itself: one is taken off."""
     sample = min(SAMPLE, rows)
     low = high = None
     radius = start

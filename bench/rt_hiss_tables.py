@@ -31,7 +31,7 @@ def parse_arguments():
     add = parser.add_argument
     add("--program", default=ROOT / "build/release/bench_radius", type=pathlib.Path, help="bench_radius, compiled")
     add("--engine", default="cuda")
-    add("--sections", default=",".join(rt_hiss_sections.SECTIONS), help="in this order (default: all, in order of importance)")
+    add("--sections", default=",".join(rt_hiss_sections.SECTIONS), help="in this order (default: all)")
     add("--sets", help="only these sets")
     add("--seconds", type=float, default=1e9, help="time in all; what does not fit is left out")
     add("--rows", type=int, help="cut every set to so many rows, to try the script")
@@ -58,8 +58,8 @@ def parse_arguments():
 def graphics_card():
     """Name, memory and driver, as nvidia-smi says."""
     try:
-        done = subprocess.run(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,power.limit", "--format=csv,noheader"],
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run(["nvidia-smi", "--query-gpu=name,memory.total,driver_version,power.limit",
+                               "--format=csv,noheader"], capture_output=True, text=True, check=False)
     except OSError:
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -118,7 +118,8 @@ def main():
     if options.merge is not None:
         earlier = rt_hiss_measure.load_report(options.merge)
         report["radii"], report["results"] = earlier["radii"], earlier["results"]
-        report["earlier"] = [*earlier.get("earlier", []), {name: earlier[name] for name in ("date", "commit", "command_line")}]
+        before = {name: earlier[name] for name in ("date", "commit", "command_line", "machine")}
+        report["earlier"] = [*earlier.get("earlier", []), before]
     measure(options, report)
     text = rt_hiss_print.tables(report)
     print(text)

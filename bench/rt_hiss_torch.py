@@ -64,7 +64,8 @@ def _time_slice(data, norms, radius, chunk, slice_rows):
     _wait(data.device.type)
     start = time.perf_counter()
     for first in range(0, slice_rows, chunk):
-        ids, counts = _join_chunk(data[first:min(first + chunk, slice_rows)], data, norms, radius * radius, first, block_rows)
+        queries = data[first:min(first + chunk, slice_rows)]
+        ids, counts = _join_chunk(queries, data, norms, radius * radius, first, block_rows)
         kept.append(ids)
         pairs += int(counts.sum())
     _wait(data.device.type)

@@ -25,7 +25,7 @@ static uint64_t decode_item(const decoding *run, uint64_t number, nf_pair *out)
     const nf_k_item *item = &run->items[number];
     const uint32_t   words = run->tile / 32;
     uint64_t         found = 0;
-    for (uint32_t row = 0; row < item->query_count; row++) {
+    for (uint32_t row = 0; row < (item->query_count & ~NF_K_CONTINUED); row++) {
         const uint32_t *bits = run->masks + (number * run->tile + row) * words;
         const uint32_t  at = item->query_from + row, query = run->list != NULL ? run->list[at] : at;
         for (uint32_t w = 0; w < words; w++) {
@@ -95,7 +95,7 @@ nf_status nf_decode_masks(nf_context *ctx, nf_search *search, const nf_work_list
     nf_status status = fetch(ctx, search, work->items, count, sizeof *items, &items);
     if (status >= 0) status = fetch(ctx, search, masks, count * (tile * tile / 32), sizeof *host_masks, &host_masks);
     for (uint64_t i = 0; status >= 0 && work->list != NULL && i < count; i++) {
-        const uint64_t end = (uint64_t)items[i].query_from + items[i].query_count;
+        const uint64_t end = (uint64_t)items[i].query_from + (items[i].query_count & ~NF_K_CONTINUED);
         if (end > entries) entries = end;
     }
     if (status >= 0 && work->list != NULL) status = fetch(ctx, search, work->list, entries, sizeof *list, &list);

@@ -147,7 +147,8 @@ __global__ void list_items_kernel(const uint32_t *order, uint32_t groups, const 
     for (uint32_t chunk = 0; chunk < chunks; chunk++) {
         for (uint32_t slice = first; slice < last; slice++) {
             *out++ = nf_k_item{(uint32_t)(list_start[group] + (uint64_t)chunk * tile), min(tile, hits - chunk * tile),
-                               slices.slice_start[slice], slices.slice_start[slice + 1] - slices.slice_start[slice]};
+                               slices.slice_start[slice],
+                               (slices.slice_start[slice + 1] - slices.slice_start[slice]) | (slice > first ? NF_K_CONTINUED : 0)};
         }
     }
 }

@@ -20,6 +20,14 @@ static __device__ inline bool nf_k_inside(const nf_k_refine &job, uint32_t point
     return job.self_join != 0 && point >= job.first && point < job.last;
 }
 
+/* An item without its flags. */
+static __device__ inline nf_k_item nf_k_plain(nf_k_item item)
+{
+    item.query_count &= ~NF_K_CONTINUED;
+    item.point_count &= ~NF_K_CONTINUED;
+    return item;
+}
+
 /* How often a pair counts: for each of the rows that it is delivered to, in this batch or before. */
 static __device__ inline uint32_t nf_k_weight(const nf_k_refine &job, uint32_t query, uint32_t point)
 {

@@ -65,8 +65,10 @@ __device__ inline void write_items(const nf_k_group_pairs &job, uint32_t query_g
     const bool         own = job.self_join != 0 && query_group == group && group >= job.skip_from;
     for (uint32_t i = q.group_slice[query_group]; i < q.group_slice[query_group + 1]; i++) {
         for (uint32_t j = own ? i : d.group_slice[group]; j < d.group_slice[group + 1]; j++) {
-            *out++ = nf_k_item{q.slice_start[i], q.slice_start[i + 1] - q.slice_start[i], d.slice_start[j],
-                               d.slice_start[j + 1] - d.slice_start[j]};
+            const bool counted = own || i > q.group_slice[query_group]; /* the points' hits */
+            const bool again = own ? j > i : j > d.group_slice[group];  /* the queries' hits */
+            *out++ = nf_k_item{q.slice_start[i], (q.slice_start[i + 1] - q.slice_start[i]) | (counted ? NF_K_CONTINUED : 0),
+                               d.slice_start[j], (d.slice_start[j + 1] - d.slice_start[j]) | (again ? NF_K_CONTINUED : 0)};
         }
     }
 }

@@ -36,7 +36,7 @@ __global__ void compact_kernel(const __grid_constant__ nf_k_refine job)
     for (uint64_t part = ((uint64_t)blockIdx.x * blockDim.x + threadIdx.x) / 32; part < items * per_item; part += step) {
         const uint64_t  number = part / per_item;
         const uint32_t  row = (uint32_t)(part % per_item) * 32 + lane;
-        const nf_k_item item = job.items[number];
+        const nf_k_item item = nf_k_plain(job.items[number]);
         uint32_t        bits[4], query = 0;
         for (uint32_t w = 0; w < words; w++) {
             bits[w] = row < item.query_count ? job.mask[(number * job.tile + row) * words + w] : 0;

@@ -10,6 +10,13 @@ namespace {
 
 constexpr int threads = 256;
 
+/* Blocks that a multiprocessor is to hold: the compiler fits its registers to it. */
+template <typename T>
+constexpr int blocks_wanted(int tile)
+{
+    return tile == 64 && sizeof(T) == 4 ? 3 : 2;
+}
+
 /* Four values of a row from a multiple of four on, as T; zeros beyond the row. */
 template <typename T>
 struct quad {
@@ -364,20 +371,32 @@ __device__ inline void emit_tile(const nf_k_refine &job, const nf_k_item &item, 
     }
 }
 
-/* What an item adds to hits and compared (nf_search_counters): a row per thread. A query meets the points behind it alone
- * where they are of its own group. */
+/* What an item of consecutive queries adds to hits and compared (nf_search_counters). A tile of a slice with itself decides
+ * half its pairs, for both directions. */
+__device__ inline void tally_item(const nf_k_refine &job, const nf_k_item &item, const nf_k_item &flagged, tally *sums)
+{
+    const uint32_t weight = nf_k_weight(job, item.query_from, item.point_from);
+    const uint64_t pairs = (uint64_t)item.query_count * item.point_count;
+    const bool     own = weight == 2 && item.query_from == item.point_from;
+    if (weight > 0 && flagged.point_count == item.point_count) sums->hits += item.query_count;
+    if (weight == 2 && flagged.query_count == item.query_count) sums->hits += item.point_count;
+    sums->compared += own ? pairs - item.query_count : weight * pairs;
+}
+
+/* The same for listed queries: a row per thread. A query meets only the points behind it where they are of its own group. */
 template <int TILE>
-__device__ inline void tally_item(const nf_k_refine &job, const nf_k_item &item, const uint32_t *x_at, tally *sums)
+__device__ inline void tally_listed(const nf_k_refine &job, const nf_k_item &item, const nf_k_item &flagged,
+                                    const uint32_t *x_at, tally *sums)
 {
     uint32_t hits = 0, compared = 0;
     if (threadIdx.x < item.query_count) {
-        const uint32_t query = x_at[threadIdx.x];
-        const bool     inside = nf_k_inside(job, item.point_from);
+        const uint32_t query = x_at[threadIdx.x], weight = nf_k_weight(job, query, item.point_from);
         const uint32_t ahead = query - item.point_from; /* wraps where the query comes before the points */
-        const bool     among = inside && ahead < item.point_count;
-        hits = among ? 1 : nf_k_weight(job, query, item.point_from);
-        compared = among ? 2 * (item.point_count - 1 - ahead) : hits * item.point_count;
-        if (inside && query >= item.point_from + item.point_count) hits = compared = 0; /* decided from the other side */
+        const bool     among = weight == 2 && ahead < item.point_count;
+        const bool before = weight == 2 && !among && query > item.point_from; /* a slice of its group that lies before it */
+        hits = among || before ? 1 : weight;
+        compared = among ? 2 * (item.point_count - 1 - ahead) : before ? 0 : weight * item.point_count;
+        if (flagged.point_count != item.point_count) hits = 0;
     }
     if (threadIdx.x < TILE) {
         for (unsigned by = 16; by > 0; by /= 2) {
@@ -414,7 +433,7 @@ __device__ inline void make_masks(const nf_k_refine &job, const nf_k_item &item,
 }
 
 template <typename T, int TILE, int DIMS, bool PRODUCT, int SHARE>
-__global__ __launch_bounds__(threads, 2) void refine_kernel(const __grid_constant__ nf_k_refine job)
+__global__ __launch_bounds__(threads, blocks_wanted<T>(TILE)) void refine_kernel(const __grid_constant__ nf_k_refine job)
 {
     using x_side = side<T, TILE, DIMS, (SHARE & 1) != 0>;
     using y_side = side<T, TILE, DIMS, (SHARE & 2) != 0>;
@@ -431,7 +450,7 @@ __global__ __launch_bounds__(threads, 2) void refine_kernel(const __grid_constan
     if (threadIdx.x == 0) sums = {0, 0, 0, 0};
 
     for (uint64_t number = blockIdx.x; number < item_count; number += gridDim.x) {
-        const nf_k_item item = job.items[number];
+        const nf_k_item flagged = job.items[number], item = nf_k_plain(flagged);
         for (uint32_t row = threadIdx.x; row < TILE; row += threads) { /* missing rows repeat the last one */
             const uint32_t query = item.query_from + min(row, item.query_count - 1);
             x_at[row] = job.list != nullptr ? job.list[query] : query;
@@ -486,7 +505,11 @@ __global__ __launch_bounds__(threads, 2) void refine_kernel(const __grid_constan
             __syncthreads();
             emit_tile<TILE>(job, item, number, x_at, maybe, sure, &sums);
         }
-        tally_item<TILE>(job, item, x_at, &sums);
+        if (job.list != nullptr) {
+            tally_listed<TILE>(job, item, flagged, x_at, &sums);
+        } else if (threadIdx.x == 0) {
+            tally_item(job, item, flagged, &sums);
+        }
         __syncthreads();
     }
     if (threadIdx.x != 0) return;

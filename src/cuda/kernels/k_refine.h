@@ -24,11 +24,14 @@ extern "C" {
 #define NF_K_STOPS 8u
 #define NF_K_CUTS 8u
 
+/* A group larger than a tile is several items; NF_K_CONTINUED in a count says that its hits are counted with another one. */
+#define NF_K_CONTINUED 0x80000000u
+
 typedef struct nf_k_item {
     uint32_t query_from;  /* position, or entry of the list of hits */
-    uint32_t query_count;
+    uint32_t query_count; /* and NF_K_CONTINUED: the points' hits on the group of the queries */
     uint32_t point_from;
-    uint32_t point_count;
+    uint32_t point_count; /* and NF_K_CONTINUED: the queries' hits on the group of the points */
 } nf_k_item;
 
 /* An open pair, and where its bit lies in a mask: item and row * tile + column. */

@@ -2,9 +2,9 @@
 /*
  * Where a coordinate lies in the scene: a monotone function per dim onto [-1, 1], in device code alone.
  *
- * Traversal rounds relative to the extents of nodes, so a scene with a few far boxes would lose the near ones; and with
- * coordinates near 2^60, rays were seen to meet no box at all. So the scene does not hold coordinates: each dim is cut at quantiles of the boxes'
- * ends (histogram equalisation), and every interval takes the same length of the scene, whatever its own.
+ * With coordinates near 2^60, rays were seen to meet no box at all; and traversal may round relative to the extents of
+ * nodes, so far boxes could cost near ones. So the scene does not hold coordinates: each dim is cut at quantiles of the
+ * boxes' ends (histogram equalisation), and every interval takes the same length of the scene, whatever its own.
  *
  * All that matters is that low <= q <= high implies place(low) <= place(q) <= place(high). A place is the number of knots up
  * to the coordinate plus a fraction within the interval, limited to [0, 1]; each step of the fraction is one operation of
@@ -16,7 +16,8 @@
 
 #include "rt_params.h"
 
-#define NF_RT_COORDINATE_MAX 0x1p124f /* coordinates are clamped to this: differences and their reciprocals stay finite, normal */
+/* Coordinates are clamped to this: differences and their reciprocals stay finite and normal. */
+#define NF_RT_COORDINATE_MAX 0x1p124f
 
 static __forceinline__ __device__ float nf_rt_clamped(float value)
 {

@@ -8,7 +8,8 @@
  * subnormal numbers for 0 (seen on a device; the PTX does not ask for it), so the numbers are compared as integers.
  *
  * No intersection is ever reported, so traversal goes on to every box. Everything rests on no box being left out; so rays
- * and boxes are in a scene's own coordinates (rt_map.h), the boxes are larger (rt_boxes.cu), and the direction is (1, 1, 1): its reciprocals are exact, so a slab test computes bound - origin, whose
+ * and boxes are in a scene's own coordinates (rt_map.h), the boxes are larger (rt_boxes.cu), and the direction is (1, 1, 1):
+ * its reciprocals are exact, so a slab test computes bound - origin, whose
  * sign rounding cannot change; a box that contains the origin has an interval around 0 in every dim.
  *
  * OptiX resolves calls of functions whose names begin with _optix_. They are no functions of CUDA, so they are called from

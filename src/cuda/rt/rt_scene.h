@@ -4,8 +4,8 @@
  * query is an infinitesimally short ray, the intersection program tests the query against the box exactly.
  *
  * The scene's boxes are the groups' boxes grown by the radius, mapped to the scene's coordinates and then enlarged by a
- * stated margin, since the hardware's own test rounds; the intersection program compares with the boxes grown by the radius alone, by the same comparison as the
- * bvh method, so the hits are the same ones.
+ * stated margin, since the hardware's own test rounds; the intersection program compares with the boxes grown by the
+ * radius alone, by the same comparison as the bvh method, so the hits are the same ones.
  */
 #ifndef NF_RT_SCENE_H
 #define NF_RT_SCENE_H
