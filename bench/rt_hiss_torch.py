@@ -43,7 +43,7 @@ def _join_chunk(queries, data, norms, squared, self_from, block_rows):
     ids, counts = [], np.zeros(len(queries), dtype=np.int64)
     for first in range(0, len(data), block_rows):
         block = data[first:first + block_rows]
-        distances = torch.addmm(norms[first:first + block_rows], queries, block.T, beta=1.0, alpha=-2.0)
+        distances = torch.addmm(norms[:, first:first + block_rows], queries, block.T, beta=1.0, alpha=-2.0)
         inside = distances <= (squared - query_norms)[:, None]
         del distances
         own_from, own_to = max(self_from, first), min(self_from + len(queries), first + len(block))

@@ -358,12 +358,17 @@ static bool by_lists(const nf_search *search)
     return search->candidates == NF_CANDIDATES_BVH || search->candidates == NF_CANDIDATES_RT;
 }
 
+uint64_t nf_hits_plan_load(const nf_hits_plan *plan, nf_batch part)
+{
+    uint64_t sum = 0;
+    for (uint32_t g = part.begin; g < part.end; g++) sum += plan->load[g - plan->batch.begin];
+    return sum;
+}
+
 /* Cuts what is left into as few parts as allowed, all alike. */
 static void share_out(nf_hits_plan *plan)
 {
-    const uint32_t groups = plan->batch.end - plan->batch.begin;
-    uint64_t       total = 0;
-    for (uint32_t g = 0; g < groups; g++) total += plan->load[g];
+    const uint64_t total = nf_hits_plan_load(plan, plan->batch);
     const uint64_t parts = total / plan->most + (total % plan->most != 0 ? 1 : 0);
     plan->share = parts > 1 ? (total + parts - 1) / parts : plan->most;
 }
@@ -416,9 +421,8 @@ nf_batch nf_hits_plan_next(nf_hits_plan *plan, uint32_t begin)
 
 void nf_hits_plan_halve(nf_hits_plan *plan, nf_batch tried)
 {
-    uint64_t sum = 0;
-    for (uint32_t g = tried.begin; g < tried.end; g++) sum += plan->load[g - plan->batch.begin];
-    plan->share = sum / 2 > 0 ? sum / 2 : 1;
+    const uint64_t sum = nf_hits_plan_load(plan, tried);
+    plan->share = sum / 2; /* 0: groups without load, then each of the others by itself */
 }
 
 /* ---- listing ---- */
@@ -495,13 +499,12 @@ static nf_status list_by_walks(nf_context *ctx, nf_search *search, const nf_hits
     const nf_points *queries = search->queries;
     const uint32_t   groups = search->data->group_count, first = queries->host_group_start[part.begin];
     const nf_k_slices data_slices = view_of(&hits->data);
-    uint64_t         most = 0;
+    const uint64_t   most = nf_hits_plan_load(plan, part);
     nf_k_walk        step = {
                .queries = hits->index_dims, .first = first, .count = queries->host_group_start[part.end] - first,
                .least_group = hits->position_group, .skip_from = hits->skip_from, .group_hits = hits->group_hits,
     };
 
-    for (uint32_t g = part.begin; g < part.end; g++) most += plan->load[g - plan->batch.begin];
     const uint64_t most_items = (most / hits->tile + groups) * hits->data.most;
     if (most > UINT32_MAX) return nf_fail(ctx, NF_ERR_LIMIT, "a group of queries has %llu hits, more than a list takes",
                                           (unsigned long long)most);
@@ -528,7 +531,9 @@ static nf_status list_by_walks(nf_context *ctx, nf_search *search, const nf_hits
                                  search->stream));
     NF_CUDA(ctx, nf_k_list_items_run(search->stream, hits->order, groups, hits->list_start, hits->group_hits, hits->tile,
                                      &data_slices, hits->counts, hits->offsets, hits->items));
-    *work = (nf_work_list){.items = hits->items, .item_count = hits->item_count, .list = hits->list, .most_items = most_items};
+    *work = (nf_work_list){.items = hits->items, .item_count = hits->item_count, .list = hits->list};
+    NF_CUDA(ctx, cudaMemcpyAsync(&work->most_items, hits->item_count, sizeof(uint64_t), cudaMemcpyDeviceToHost, search->stream));
+    NF_CUDA(ctx, cudaStreamSynchronize(search->stream));
     return NF_OK;
 }
 

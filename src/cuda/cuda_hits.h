@@ -38,6 +38,9 @@ void nf_hits_close(nf_search *search);
 nf_status nf_hits_plan_open(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t most_items, nf_hits_plan *plan);
 void nf_hits_plan_close(nf_hits_plan *plan);
 
+/* The load of some query groups of the batch. */
+uint64_t nf_hits_plan_load(const nf_hits_plan *plan, nf_batch part);
+
 /* The device batch that begins at a query group; halved: it was tried and must have half the load of its share. */
 nf_batch nf_hits_plan_next(nf_hits_plan *plan, uint32_t begin);
 void nf_hits_plan_halve(nf_hits_plan *plan, nf_batch tried);

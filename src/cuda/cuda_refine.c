@@ -5,8 +5,8 @@
  *
  * Nothing is dropped. Every kernel that stores pairs checks the store's capacity and counts what it would have stored. When
  * that was more than there was room for, the device batch is taken back as if it had not been: the store grows and the device
- * batch is done again; where memory ends, the batch ends before it (its rows are complete: all pairs of earlier query groups
- * are decided), or, for the first device batch of a batch, half of it is tried.
+ * batch is done again. Where memory ends, half of the device batch is tried, or, when the store is well filled, the batch ends
+ * before it: its rows are complete, since all pairs of earlier query groups are decided.
  */
 #include "cuda_refine.h"
 
@@ -17,6 +17,8 @@
 #define FIRST_STORE (16ull << 20)    /* pairs of the first store: 128 MiB */
 #define MASK_SHARE 3u                /* masks of a device batch take at most a third of the device memory left */
 #define STORE_SHARE 20u              /* the store at most 11 / 20 of it: delivery needs about as much again */
+#define STORE_SPARE 1.125            /* what a store is made larger than expected */
+#define PROBE 64u                    /* part of a batch that the first device batch takes, to learn what to expect */
 #define BLOCKS_PER_PROCESSOR 8u
 
 struct nf_refiner {
@@ -353,45 +355,60 @@ typedef enum next_step { GO_ON, AGAIN, END_HERE, OVERFLOW_ALL } next_step;
 static nf_status handle_room(nf_context *ctx, nf_search *search, nf_hits_plan *plan, nf_batch part, uint64_t pairs,
                              uint64_t limit_bytes, next_step *next)
 {
-    const bool first = part.begin == plan->batch.begin;
-    const bool single = part.end - part.begin == 1;
-    const bool over_limit = pairs > limit_bytes / sizeof(uint32_t);
-    bool       grown = false;
+    const bool     first = part.begin == plan->batch.begin, single = part.end - part.begin == 1;
+    const uint64_t limit = limit_bytes / sizeof(uint32_t);
+    const bool     can_cut = !search->spec.self_join || search->cut_count < NF_K_CUTS;
+    bool           grown = false;
 
     *next = GO_ON;
-    if (pairs <= search->store.capacity && !over_limit) return NF_OK;
+    if (pairs <= search->store.capacity && pairs <= limit) return NF_OK;
     *next = AGAIN;
-    if (!over_limit) NF_TRY(grow_store(ctx, search, pairs, &grown));
+    if (pairs <= limit) NF_TRY(grow_store(ctx, search, pairs, &grown));
     if (grown) return NF_OK;
-    if (!first && search->cut_count < NF_K_CUTS) {
+    const uint64_t room = search->store.capacity < limit ? search->store.capacity : limit;
+    const bool     well_filled = search->store.count >= room / 2;
+    if (!first && can_cut && (well_filled || single)) {
         *next = END_HERE;
-        return NF_OK;
-    }
-    if (!first) {
-        *next = OVERFLOW_ALL;
-        return NF_OK;
-    }
-    if (!single) {
+    } else if (!single) {
         nf_hits_plan_halve(plan, part);
-        return NF_OK;
+    } else if (first && pairs <= limit) {
+        return too_small(ctx, search);
+    } else {
+        *next = OVERFLOW_ALL;
     }
-    if (!over_limit) return too_small(ctx, search);
-    *next = OVERFLOW_ALL;
     return NF_OK;
 }
 
 /* Ends the batch before it was to end. */
 static void cut_batch(nf_search *search, nf_batch *batch, uint32_t end)
 {
-    search->cut_batch[search->cut_count] = (nf_batch){batch->begin, end};
-    search->cut_end[search->cut_count++] = batch->end;
+    if (search->spec.self_join) {
+        search->cut_batch[search->cut_count] = (nf_batch){batch->begin, end};
+        search->cut_end[search->cut_count++] = batch->end;
+    }
     batch->end = end;
+}
+
+/* A first, small device batch has shown how many pairs there are to a load: room for all of them at once, where memory allows
+ * it, so that no device batch has to be done again. */
+static nf_status reserve_store(nf_context *ctx, nf_search *search, const nf_hits_plan *plan, nf_batch part)
+{
+    const double load = (double)nf_hits_plan_load(plan, part), all = (double)nf_hits_plan_load(plan, plan->batch);
+    const double expected = load > 0.0 ? (double)search->store.count * all / load * STORE_SPARE : 0.0;
+    const uint64_t most = most_pairs(ctx, search);
+    bool           grown;
+    if (expected <= (double)search->store.capacity) return NF_OK;
+    return grow_store(ctx, search, expected < (double)most ? (uint64_t)expected : most, &grown);
 }
 
 static nf_status refine_parts(nf_context *ctx, nf_search *search, nf_hits_plan *plan, nf_k_refine *job, uint64_t limit_bytes,
                               nf_batch *batch, bool *overflow)
 {
-    nf_k_counters before = {0}, after = {0};
+    nf_k_counters  before = {0}, after = {0};
+    const uint64_t share = plan->share;
+    bool           probing = search->store.capacity <= FIRST_STORE;
+    if (probing) plan->share = nf_hits_plan_load(plan, plan->batch) / PROBE + 1;
+    if (plan->share > share) plan->share = share;
     for (uint32_t begin = batch->begin; begin < batch->end;) {
         const nf_batch part = nf_hits_plan_next(plan, begin);
         next_step      next;
@@ -405,6 +422,11 @@ static nf_status refine_parts(nf_context *ctx, nf_search *search, nf_hits_plan *
         before = after;
         search->store.count = after.pairs;
         nf_progress_add(ctx, part.end - part.begin);
+        if (probing) {
+            probing = false;
+            plan->share = share;
+            NF_TRY(reserve_store(ctx, search, plan, part));
+        }
         begin = part.end;
     }
     add_counters(search, &before);

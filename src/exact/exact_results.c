@@ -2,7 +2,10 @@
 /* Results at once: a CSR object in memory, and counts alone. */
 #include <string.h>
 
+#include "core/core_pool.h"
 #include "exact_private.h"
+
+#define ROWS_PER_TASK 4096u
 
 /* The object that a caller holds, with what it owns. */
 typedef struct csr_object {
@@ -43,16 +46,33 @@ static nf_status allocate_whole(nf_context *ctx, const nf_radius_index *index, c
     return status;
 }
 
-static void place_rows(const nf_owned_batch *batch, uint32_t bytes_per_distance, nf_owned_batch *whole)
+typedef struct placing {
+    const nf_owned_batch *batch, *whole;
+    uint32_t              bytes_per_distance;
+} placing;
+
+static nf_status place_task(void *arg, uint64_t task, uint32_t worker)
 {
-    for (uint64_t i = 0; i < batch->rows; i++) {
+    const placing        *run = arg;
+    const nf_owned_batch *batch = run->batch, *whole = run->whole;
+    const uint64_t        size = run->bytes_per_distance, last = (task + 1) * ROWS_PER_TASK;
+    (void)worker;
+    for (uint64_t i = task * ROWS_PER_TASK; i < batch->rows && i < last; i++) {
         const uint64_t from = (uint64_t)batch->indptr[i], to = (uint64_t)whole->indptr[batch->query_ids[i]];
         const uint64_t count = (uint64_t)batch->indptr[i + 1] - from;
         memcpy(whole->indices + to, batch->indices + from, count * sizeof *batch->indices);
-        if (bytes_per_distance == 0) continue;
-        memcpy((char *)whole->distances + to * bytes_per_distance, (const char *)batch->distances + from * bytes_per_distance,
-               count * bytes_per_distance);
+        if (size == 0) continue;
+        memcpy((char *)whole->distances + to * size, (const char *)batch->distances + from * size, count * size);
     }
+    return NF_OK;
+}
+
+/* Copies a batch's rows to their places, by all threads: the memory is fresh, and the kernel gives it page by page. */
+static nf_status place_rows(nf_context *ctx, const nf_owned_batch *batch, uint32_t bytes_per_distance,
+                            const nf_owned_batch *whole)
+{
+    placing run = {batch, whole, bytes_per_distance};
+    return nf_pool_run(ctx, place_task, &run, (batch->rows + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
 }
 
 /* The engine could not hold the whole result at once: lengths first, then batches, each row to its place. first: the batch
@@ -67,9 +87,9 @@ static nf_status assemble(nf_context *ctx, nf_radius_stream *stream, const nf_ra
     memset(first, 0, sizeof *first);
     if (status >= 0) status = NF_MORE;
     while (status == NF_MORE) {
-        place_rows(&batch, bytes, whole);
+        status = place_rows(ctx, &batch, bytes, whole);
         nf_owned_batch_free(&batch);
-        status = nf_stream_next_owned(stream, true, &batch);
+        if (status >= 0) status = nf_stream_next_owned(stream, true, &batch);
     }
     nf_owned_batch_free(&batch);
     return status;

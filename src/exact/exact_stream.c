@@ -103,7 +103,7 @@ static nf_status refine_batch(nf_radius_stream *stream, bool whole, nf_batch *ba
         if (most > 0) NF_TRY(try_batch(question, batch, limit, &overflow));
         stream->ended_early = stream->ended_early || batch->end < asked;
         if (!overflow) return NF_OK;
-        if (whole) return too_large(question);
+        if (whole && !stream->ended_early) return too_large(question); /* else its batches are put together anyway */
         const uint32_t tried = batch->end - batch->begin;
         if (tried > 1) {
             stream->try_groups = nf_plan_groups(tried, limit, limit, true);
