@@ -198,7 +198,7 @@ def figure6(results):
             if not timed:
                 continue
             rows.append([name, method, seconds(got.get(0)), *(number(timed.get(height)) for height in range(10, 19)),
-                         min(timed, key=timed.get), math.floor(math.log(next(iter(got.values()))["rows"]))])
+                         min(timed, key=timed.get), next((math.floor(math.log(record["rows"])) for record in got.values() if "rows" in record), "-")])
     return table("Figure 6: height of the kd-tree; seconds of counts at 2^10", ["set", "candidates", "default",
                  *map(str, range(10, 19)), "best", "floor(ln n), the paper's"], rows)
 

@@ -38,7 +38,7 @@ def parse_arguments():
     add("--profile-rows", type=int, default=400_000, help="rows under the profiler")
     add("--card-memory", default="16G", help="device memory for Figure 9 and Table III")
     add("--host-bytes", type=float, default=60e9, help="results that need more are delivered in batches")
-    add("--gds", type=pathlib.Path, help="folder with gds_join_DIMS")
+    add("--gds", type=lambda path: pathlib.Path(path).resolve(), help="folder with gds_join_DIMS")
     add("--scratch", type=pathlib.Path, default=tempfile.gettempdir(), help="folder for the data's values")
     add("--commit", help="commit that was measured, where the source tree is not a repository")
     add("--merge", type=pathlib.Path, help="an earlier result: its radii are used, its records kept")

@@ -47,9 +47,8 @@ for limit in 0 1 100 $((bytes / 2048)) $((bytes / 1024 - 1)); do
         trap '' XFSZ
         ulimit -f "$limit"
         exec "$NEARFIELD" build data.npy -o place/index.nf "${options[@]}" --seed 2
-    ) >/dev/null 2> >(cat >"$work/err")
-    is $? 1 "exit code with files of at most $limit KiB"
-    wait
+    ) 2>&1 >/dev/null | cat >"$work/err" # cat has no limit of its own
+    is "${PIPESTATUS[0]}" 1 "exit code with files of at most $limit KiB"
     one_line "place/index.nf: cannot write"
     same place/index.nf one.nf
     is "$(ls -A place)" index.nf "the folder with files of at most $limit KiB"

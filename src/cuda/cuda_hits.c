@@ -11,7 +11,7 @@
 #include "rt/rt_scene.h"
 
 #define SAMPLE_GROUPS 256u         /* query groups that auto looks at */
-#define WORTH 0.02                 /* share of pairs of groups that boxes must prune to be taken */
+#define WORTH 0.04                 /* share of pairs of groups that boxes must prune to be taken */
 #define MOST_ITEMS (8ull << 20)    /* of a device batch: 128 MiB */
 #define MOST_HITS (256ull << 20)   /* of a device batch: 1 GiB */
 #define LIST_SHARE 8u              /* of the device memory left that lists may take: one eighth */

@@ -18,6 +18,7 @@
 #define MASK_SHARE 3u                /* masks of a device batch take at most a third of the device memory left */
 #define STORE_SHARE 20u              /* the store at most 11 / 20 of it: delivery needs about as much again */
 #define STORE_SPARE 1.125            /* what a store is made larger than expected */
+#define PARTS 8u                     /* device batches at least, where the store may yet prove too small: one is done again */
 #define PROBE 64u                    /* part of a batch that the first device batch takes, to learn what to expect */
 #define BLOCKS_PER_PROCESSOR 8u
 
@@ -423,8 +424,9 @@ static nf_status refine_parts(nf_context *ctx, nf_search *search, nf_hits_plan *
         search->store.count = after.pairs;
         nf_progress_add(ctx, part.end - part.begin);
         if (probing) {
+            const uint64_t later = nf_hits_plan_load(plan, plan->batch) / PARTS + 1;
             probing = false;
-            plan->share = share;
+            plan->share = share < later ? share : later;
             NF_TRY(reserve_store(ctx, search, plan, part));
         }
         begin = part.end;

@@ -7,7 +7,8 @@
  *   NF_EMULATED_DRIVER   version of the driver (default 13000; 0: no driver; below 12040: too old)
  *   NF_EMULATED_DEVICES  number of devices (default 1)
  *   NF_EMULATED_MEMORY   bytes of device memory (default 4 GiB)
- *   NF_EMULATED_FAIL     N: the N-th allocation of device memory from now on fails (counted per process)
+ *   NF_EMULATED_FAIL     N: the process's N-th allocation of device or pinned memory fails
+ *   NF_EMULATED_CONTROL  address of a struct nf_emulated_control in the same process (emulator_control.h)
  */
 #ifndef NF_EMULATED_CUDA_RUNTIME_API_H
 #define NF_EMULATED_CUDA_RUNTIME_API_H
@@ -30,7 +31,8 @@ typedef enum cudaError {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
-    cudaErrorNotReady = 600
+    cudaErrorNotReady = 600,
+    cudaErrorLaunchFailure = 719
 } cudaError_t;
 
 typedef enum cudaMemcpyKind {

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The emulated device's threads: fibers of a block, barriers, warp-wide exchanges (cuda_runtime.h).
+//
+// Threads that never wait need no fiber of their own: a fiber runs thread after thread, block after block, until one waits;
+// the next thread then gets a fiber of its own. A thread that waits passes control to the next one that can run, of its warp
+// first, so that few exchanges are open at once; control comes back to the launch when the grid is done.
 #include "cuda_runtime.h"
+#include "emulator_faults.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +16,7 @@
 #include <ucontext.h>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #define FIBER_START(save, bottom, size) __sanitizer_start_switch_fiber((save), (bottom), (size))
 #define FIBER_FINISH(save) __sanitizer_finish_switch_fiber((save), nullptr, nullptr)
@@ -24,52 +30,66 @@ dim3  blockDim, gridDim;
 
 namespace {
 
-constexpr size_t stack_bytes = 256 << 10;
+constexpr size_t   stack_bytes = 256 << 10;
+constexpr unsigned stack_steps = 61, step_bytes = 192; // tops of stacks at different places, or they share a cache's sets
 constexpr unsigned most_threads = 1024;
+constexpr unsigned nobody = ~0u;
 
-enum class state { ready, barrier, warp, done };
-
+// A stack and where it stopped. The launching thread has one too, without a stack of ours.
 struct fiber {
-    void       *saved = nullptr; // stack pointer (x86-64)
+    void *saved = nullptr; // stack pointer (x86-64)
 #if !defined(__x86_64__)
-    ucontext_t  context;
+    ucontext_t context;
 #endif
     std::unique_ptr<unsigned char[]> stack;
+    const void *bottom = nullptr; // for the sanitizer
+    size_t      size = 0;
     void       *sanitizer = nullptr;
-    uint3       index;
-    state       at = state::ready;
-    int         predicate = 0;
-    unsigned    mask = 0;
-    uint64_t    value = 0;
 };
 
-std::mutex            device_mutex;
-std::vector<fiber>    fibers;
-fiber                *running;
-#if !defined(__x86_64__)
-ucontext_t            scheduler_context;
-#endif
-void                 *scheduler_saved;
-void                 *scheduler_sanitizer;
-const void           *scheduler_bottom;
-size_t                scheduler_size;
-nf_emulated_body      current_body;
-void                 *current_arg;
-int                   barrier_result;
-int                   barrier_kind;
-struct warp_exchange {
-    uint64_t values[32];
+struct thread {
+    uint3    index;
+    fiber   *on;   // null: not begun
+    unsigned mask; // of the exchange it waits for
+};
+
+// Lanes by what they do: each is in one of the four sets.
+struct warp {
+    unsigned all, ready, exchanging, at_barrier, done;
+    unsigned mask;  // of the exchange that is waited for,
+    bool     mixed; // unless lanes wait for different ones
+    uint64_t brought[32]; // what lanes came with,
+    uint64_t values[32];  // and what those see that were let go on
     unsigned arrived;
 };
-std::vector<warp_exchange> exchanges;
+
+struct barrier_state {
+    unsigned waiting, done, count;
+    int      kind, result;
+};
+
+std::mutex                 device_mutex;
+std::vector<thread>        threads;
+std::vector<warp>          warps;
+std::vector<std::unique_ptr<fiber>> fibers;
+std::vector<fiber *>       idle_fibers;
+fiber                      launcher;
+unsigned                   thread_count;
+unsigned                   running = nobody;
+barrier_state              barrier;
+nf_emulated_body           current_body;
+void                      *current_arg;
+size_t                     shared_size;
 std::vector<unsigned char> dynamic_shared;
 
 [[noreturn]] void stop(const char *what)
 {
     std::fprintf(stderr, "emulated device: %s (block %u,%u thread %u)\n", what, blockIdx.x, blockIdx.y,
-                 running != nullptr ? running->index.x : 0);
+                 running != nobody ? threads[running].index.x : 0);
     std::abort();
 }
+
+// ---- fibers ----
 
 #if defined(__x86_64__)
 // Saves what the calling convention keeps, and exchanges stacks.
@@ -99,158 +119,235 @@ nf_fiber_switch:
 )");
 #endif
 
-void to_scheduler(bool leaving)
+// leaving: nothing of from is needed again.
+void change_fiber(fiber *from, fiber *to, bool leaving)
 {
-    fiber *self = running;
-    FIBER_START(leaving ? nullptr : &self->sanitizer, scheduler_bottom, scheduler_size);
+    FIBER_START(leaving ? nullptr : &from->sanitizer, to->bottom, to->size);
 #if defined(__x86_64__)
-    nf_fiber_switch(&self->saved, scheduler_saved);
+    nf_fiber_switch(&from->saved, to->saved);
 #else
-    swapcontext(&self->context, &scheduler_context);
+    swapcontext(&from->context, &to->context);
 #endif
-    FIBER_FINISH(self->sanitizer);
+    FIBER_FINISH(from->sanitizer);
 }
 
-void fiber_main()
+void fiber_main();
+
+fiber *fresh_fiber()
 {
+    if (idle_fibers.empty()) {
+        const size_t shift = fibers.size() % stack_steps * step_bytes;
+        fibers.emplace_back(new fiber);
+        fibers.back()->stack.reset(new unsigned char[stack_bytes]);
+        fibers.back()->bottom = fibers.back()->stack.get();
+        fibers.back()->size = stack_bytes - stack_steps * step_bytes + shift;
+        idle_fibers.push_back(fibers.back().get());
+    }
+    fiber *f = idle_fibers.back();
+    idle_fibers.pop_back();
+    f->sanitizer = nullptr;
 #if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_finish_switch_fiber(nullptr, &scheduler_bottom, &scheduler_size);
+    __asan_unpoison_memory_region(f->stack.get() + f->size - 4096, 4096); // fiber_main's last frame was never left
 #endif
-    current_body(current_arg);
-    running->at = state::done;
-    to_scheduler(true);
-    std::abort();
-}
-
-void prepare(fiber &f)
-{
-    if (f.stack == nullptr) f.stack.reset(new unsigned char[stack_bytes]);
-    f.at = state::ready;
-    f.sanitizer = nullptr;
 #if defined(__x86_64__)
-    uintptr_t top = reinterpret_cast<uintptr_t>(f.stack.get() + stack_bytes) & ~uintptr_t{63};
+    uintptr_t top = reinterpret_cast<uintptr_t>(f->stack.get() + f->size) & ~uintptr_t{63};
     void    **frame = reinterpret_cast<void **>(top);
-    *--frame = nullptr;                                // where fiber_main would return to
-    *--frame = reinterpret_cast<void *>(&fiber_main);  // taken by ret
+    *--frame = nullptr;                               // where fiber_main would return to
+    *--frame = reinterpret_cast<void *>(&fiber_main); // taken by ret
     for (int i = 0; i < 6; i++) *--frame = nullptr;
-    f.saved = frame;
+    f->saved = frame;
 #else
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = f.stack.get();
-    f.context.uc_stack.ss_size = stack_bytes;
-    f.context.uc_link = nullptr;
-    makecontext(&f.context, fiber_main, 0);
+    getcontext(&f->context);
+    f->context.uc_stack.ss_sp = f->stack.get();
+    f->context.uc_stack.ss_size = f->size;
+    f->context.uc_link = nullptr;
+    makecontext(&f->context, fiber_main, 0);
 #endif
+    return f;
 }
 
-void resume(fiber &f)
+// ---- who runs next ----
+
+void release_lanes(warp &w, unsigned lanes)
 {
-    running = &f;
-    threadIdx = f.index;
-    FIBER_START(&scheduler_sanitizer, f.stack.get(), stack_bytes);
-#if defined(__x86_64__)
-    nf_fiber_switch(&scheduler_saved, f.saved);
-#else
-    swapcontext(&scheduler_context, &f.context);
-#endif
-    FIBER_FINISH(scheduler_sanitizer);
+    for (unsigned lane = 0; lane < 32; lane++) w.values[lane] = w.brought[lane];
+    w.arrived = lanes;
+    w.exchanging &= ~lanes;
+    w.ready |= lanes;
 }
 
 // Lets the lanes of a warp go on when all lanes that one of them waits for have come.
-bool release_warp(unsigned first, unsigned count)
+void release_warp(warp &w, unsigned first)
 {
-    for (unsigned i = 0; i < count; i++) {
-        if (fibers[first + i].at != state::warp) continue;
-        const unsigned mask = fibers[first + i].mask;
-        unsigned       there = 0;
-        for (unsigned j = 0; j < count; j++) {
-            if (fibers[first + j].at == state::warp && fibers[first + j].mask == mask) there |= 1u << j;
-        }
-        const unsigned full = count == 32 ? 0xffffffffu : (1u << count) - 1u;
-        if ((there & mask) != (mask & full)) continue;
-        warp_exchange &exchange = exchanges[first / 32];
-        exchange.arrived = mask & full;
-        for (unsigned j = 0; j < count; j++) {
-            if ((there >> j & 1u) == 0) continue;
-            exchange.values[j] = fibers[first + j].value;
-            fibers[first + j].at = state::ready;
-        }
-        return true;
+    if (!w.mixed) {
+        if (w.exchanging != 0 && w.exchanging == (w.mask & w.all)) release_lanes(w, w.exchanging);
+        return;
     }
-    return false;
+    for (unsigned left = w.exchanging; left != 0; left &= left - 1) {
+        const unsigned mask = threads[first + (unsigned)__builtin_ctz(left)].mask;
+        unsigned       there = 0;
+        for (unsigned others = w.exchanging; others != 0; others &= others - 1) {
+            const unsigned lane = (unsigned)__builtin_ctz(others);
+            if (threads[first + lane].mask == mask) there |= 1u << lane;
+        }
+        if (there != (mask & w.all)) continue;
+        release_lanes(w, there);
+        return;
+    }
 }
 
-bool release_barrier(unsigned threads)
+bool release_barrier()
 {
-    int      any = 0, all = 1, count = 0;
-    unsigned waiting = 0;
-    for (unsigned i = 0; i < threads; i++) {
-        if (fibers[i].at == state::done) continue;
-        if (fibers[i].at != state::barrier) return false;
-        waiting++;
-        any |= fibers[i].predicate != 0;
-        all &= fibers[i].predicate != 0;
-        count += fibers[i].predicate != 0;
+    if (barrier.waiting == 0 || barrier.waiting + barrier.done != thread_count) return false;
+    barrier.result = barrier.kind == 1   ? barrier.count > 0
+                     : barrier.kind == 2 ? barrier.count == barrier.waiting
+                                         : (int)barrier.count;
+    for (warp &w : warps) {
+        w.ready = w.at_barrier;
+        w.at_barrier = 0;
     }
-    if (waiting == 0) return false;
-    barrier_result = barrier_kind == 1 ? any : barrier_kind == 2 ? all : count;
-    for (unsigned i = 0; i < threads; i++) {
-        if (fibers[i].at == state::barrier) fibers[i].at = state::ready;
-    }
+    barrier.waiting = barrier.count = 0;
     return true;
 }
 
-void run_block(unsigned threads)
+void begin_block()
+{
+    dynamic_shared.assign(shared_size + 128, 0xab);
+    barrier = barrier_state{};
+    for (unsigned i = 0; i < warps.size(); i++) {
+        const unsigned count = thread_count - 32 * i < 32 ? thread_count - 32 * i : 32;
+        warp          &w = warps[i];
+        w.all = w.ready = count == 32 ? 0xffffffffu : (1u << count) - 1u;
+        w.exchanging = w.at_barrier = w.done = 0;
+        w.mixed = false;
+    }
+    for (unsigned i = 0; i < thread_count; i++) threads[i].on = nullptr;
+}
+
+bool next_block()
+{
+    if (++blockIdx.x == gridDim.x) {
+        blockIdx.x = 0;
+        if (++blockIdx.y == gridDim.y) {
+            blockIdx.y = 0;
+            if (++blockIdx.z == gridDim.z) return false;
+        }
+    }
+    begin_block();
+    return true;
+}
+
+// The next thread that can run, from the given one's warp on; nobody at the end of the grid.
+unsigned next_thread(unsigned from)
 {
     for (;;) {
-        bool progress = false, finished = true;
-        for (unsigned first = 0; first < threads; first += 32) {
-            const unsigned count = threads - first < 32 ? threads - first : 32;
-            bool           again = true;
-            while (again) { // a warp runs as far as it can, so that few exchanges are open at once
-                for (unsigned i = 0; i < count; i++) {
-                    if (fibers[first + i].at == state::ready) {
-                        resume(fibers[first + i]);
-                        progress = true;
-                    }
-                }
-                again = release_warp(first, count);
-                progress = progress || again;
-            }
+        const unsigned count = (unsigned)warps.size();
+        for (unsigned i = 0, at = from / 32; i < count; i++, at = at + 1 == count ? 0 : at + 1) {
+            warp &w = warps[at];
+            if (w.ready == 0) release_warp(w, at * 32);
+            if (w.ready != 0) return at * 32 + (unsigned)__builtin_ctz(w.ready);
         }
-        for (unsigned i = 0; i < threads; i++) finished = finished && fibers[i].at == state::done;
-        if (finished) return;
-        if (release_barrier(threads)) continue;
-        if (!progress) stop("threads wait for others that do not come");
+        from = 0;
+        if (barrier.done == thread_count) {
+            if (!next_block()) return nobody;
+        } else if (!release_barrier()) {
+            stop("threads wait for others that do not come");
+        }
+    }
+}
+
+void run_as(unsigned next)
+{
+    running = next;
+    threadIdx = threads[next].index;
+}
+
+// The running thread waits: another goes on. Comes back when it can run again.
+void wait()
+{
+    const unsigned self = running, ready = warps[self / 32].ready;
+    const unsigned next = ready != 0 ? self / 32 * 32 + (unsigned)__builtin_ctz(ready) : next_thread(self);
+    if (next == self) return;
+    if (next == nobody) stop("a grid ended before its threads");
+    if (threads[next].on == nullptr) threads[next].on = fresh_fiber();
+    run_as(next);
+    change_fiber(threads[self].on, threads[next].on, false);
+}
+
+// Runs threads that have not begun, one after another, until one is next that waits on a fiber of its own.
+void fiber_main()
+{
+#if defined(__SANITIZE_ADDRESS__)
+    const void *bottom;
+    size_t      size;
+    __sanitizer_finish_switch_fiber(nullptr, &bottom, &size);
+    if (launcher.bottom == nullptr) {
+        launcher.bottom = bottom;
+        launcher.size = size;
+    }
+#endif
+    fiber *const self = threads[running].on;
+    for (;;) {
+        current_body(current_arg);
+        warp &w = warps[running / 32];
+        w.ready &= ~(1u << running % 32);
+        w.done |= 1u << running % 32;
+        barrier.done++;
+        const unsigned next = next_thread(running);
+        fiber         *to = next == nobody ? &launcher : threads[next].on;
+        if (to == nullptr) {
+            run_as(next);
+            threads[next].on = self;
+            continue;
+        }
+        if (next != nobody) run_as(next);
+        idle_fibers.push_back(self);
+        change_fiber(self, to, true);
+        std::abort();
     }
 }
 
 } // namespace
 
+// ---- what kernels call ----
+
 int nf_emulated_barrier(int kind, int predicate)
 {
-    running->predicate = predicate;
-    running->at = state::barrier;
-    barrier_kind = kind;
-    to_scheduler(false);
-    return barrier_result;
+    const unsigned bit = 1u << running % 32;
+    warp          &w = warps[running / 32];
+    if (barrier.waiting > 0 && barrier.kind != kind) stop("threads meet at barriers of different kinds");
+    barrier.kind = kind;
+    barrier.waiting++;
+    barrier.count += predicate != 0;
+    w.ready &= ~bit;
+    w.at_barrier |= bit;
+    wait();
+    return barrier.result;
 }
 
 const uint64_t *nf_emulated_exchange(unsigned mask, uint64_t value, unsigned *arrived)
 {
-    const unsigned thread = (unsigned)(running - fibers.data());
-    if ((mask >> (thread % 32) & 1u) == 0) stop("a lane takes part in an exchange whose mask leaves it out");
-    running->mask = mask;
-    running->value = value;
-    running->at = state::warp;
-    to_scheduler(false);
-    if (arrived != nullptr) *arrived = exchanges[thread / 32].arrived;
-    return exchanges[thread / 32].values;
+    const unsigned bit = 1u << running % 32;
+    warp          &w = warps[running / 32];
+    if ((mask & bit) == 0) stop("a lane takes part in an exchange whose mask leaves it out");
+    threads[running].mask = mask;
+    w.brought[running % 32] = value;
+    if (w.exchanging == 0) {
+        w.mask = mask;
+        w.mixed = false;
+    } else if (w.mask != mask) {
+        w.mixed = true;
+    }
+    w.ready &= ~bit;
+    w.exchanging |= bit;
+    wait();
+    if (arrived != nullptr) *arrived = w.arrived;
+    return w.values;
 }
 
 unsigned nf_emulated_lane()
 {
-    return (unsigned)(running - fibers.data()) % 32;
+    return running % 32;
 }
 
 unsigned char *nf_emulated_shared()
@@ -262,29 +359,27 @@ unsigned char *nf_emulated_shared()
 void nf_emulated_run(dim3 grid, dim3 block, size_t shared_bytes, nf_emulated_body body, void *arg)
 {
     std::lock_guard<std::mutex> lock(device_mutex);
-    const unsigned              threads = block.x * block.y * block.z;
-    if (threads == 0 || threads > most_threads || grid.x == 0 || grid.y == 0 || grid.y > 65535 || grid.z == 0 ||
+    if (nf_emulated_fault() != cudaSuccess) return; // the next cudaGetLastError tells
+    thread_count = block.x * block.y * block.z;
+    if (thread_count == 0 || thread_count > most_threads || grid.x == 0 || grid.y == 0 || grid.y > 65535 || grid.z == 0 ||
         grid.z > 65535 || grid.x > 0x7fffffffu || shared_bytes > (227u << 10)) {
         stop("a launch with a configuration that no device takes");
     }
-    if (fibers.size() < threads) fibers.resize(threads);
-    exchanges.resize((threads + 31) / 32);
+    threads.resize(thread_count);
+    warps.resize((thread_count + 31) / 32);
+    for (unsigned i = 0; i < thread_count; i++) {
+        threads[i].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+    }
     current_body = body;
     current_arg = arg;
+    shared_size = shared_bytes;
     blockDim = block;
     gridDim = grid;
-    for (unsigned z = 0; z < grid.z; z++) {
-        for (unsigned y = 0; y < grid.y; y++) {
-            for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = {x, y, z};
-                dynamic_shared.assign(shared_bytes + 128, 0xab);
-                for (unsigned i = 0; i < threads; i++) {
-                    fibers[i].index = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
-                    prepare(fibers[i]);
-                }
-                run_block(threads);
-            }
-        }
-    }
-    running = nullptr;
+    blockIdx = {0, 0, 0};
+    begin_block();
+    launcher.bottom = nullptr; // any thread may launch
+    threads[0].on = fresh_fiber();
+    run_as(0);
+    change_fiber(&launcher, threads[0].on, false);
+    running = nobody;
 }

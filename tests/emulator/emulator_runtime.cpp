@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The emulated device's host interface (cuda_runtime_api.h): memory with an account, streams that run at once.
 #include "cuda_runtime_api.h"
+#include "emulator_control.h"
+#include "emulator_faults.h"
 
 #include <atomic>
 #include <cstdio>
@@ -14,11 +16,11 @@ struct nf_emulated_pool { int unused; };
 namespace {
 
 // What was not written must be seen; of a large block the beginning will do.
-constexpr size_t poisoned_bytes = 1 << 20;
+constexpr size_t poisoned_bytes = 256 << 10;
 constexpr size_t header_bytes = 256; // in front of a block: its size; device blocks are aligned to 256
 
 std::atomic<size_t>   used{0};
-std::atomic<uint64_t> allocations{0};
+std::atomic<uint64_t> allocations{0}, calls{0}, objects{0};
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local int         current_device = 0;
 
@@ -36,11 +38,41 @@ cudaError_t result(cudaError_t error)
     return error;
 }
 
+// The test's side of it all, where there is one.
+nf_emulated_control *control()
+{
+    const char *text = std::getenv("NF_EMULATED_CONTROL");
+    return text != nullptr && text[0] != '\0' ? reinterpret_cast<nf_emulated_control *>(std::strtoull(text, nullptr, 16)) : nullptr;
+}
+
+void tell(nf_emulated_control *to)
+{
+    __atomic_store_n(&to->allocations, allocations.load(), __ATOMIC_RELAXED);
+    __atomic_store_n(&to->calls, calls.load(), __ATOMIC_RELAXED);
+    __atomic_store_n(&to->live_bytes, used.load(), __ATOMIC_RELAXED);
+    __atomic_store_n(&to->live_objects, objects.load(), __ATOMIC_RELAXED);
+}
+
+// Counts an allocation; whether it is to fail.
+bool allocation_fails()
+{
+    const uint64_t             number = allocations.fetch_add(1) + 1;
+    nf_emulated_control *const test = control();
+    if (test != nullptr) tell(test);
+    if ((long long)number == setting("NF_EMULATED_FAIL", 0)) return true;
+    return test != nullptr && (number == test->fail_allocation || (test->fail_from != 0 && number >= test->fail_from));
+}
+
+void count_object(int by)
+{
+    objects.fetch_add((uint64_t)(int64_t)by);
+    if (nf_emulated_control *const test = control()) tell(test);
+}
+
 cudaError_t take(void **out, size_t size)
 {
     *out = nullptr;
-    const uint64_t number = allocations.fetch_add(1) + 1;
-    if ((long long)number == setting("NF_EMULATED_FAIL", 0)) return result(cudaErrorMemoryAllocation);
+    if (allocation_fails()) return result(cudaErrorMemoryAllocation);
     if (used.fetch_add(size) + size > total_memory()) {
         used.fetch_sub(size);
         return result(cudaErrorMemoryAllocation);
@@ -50,6 +82,7 @@ cudaError_t take(void **out, size_t size)
     std::memcpy(block, &size, sizeof size);
     std::memset(block + header_bytes, 0xcd, size < poisoned_bytes ? size : poisoned_bytes);
     *out = block + header_bytes;
+    count_object(1);
     return cudaSuccess;
 }
 
@@ -60,6 +93,7 @@ cudaError_t give(void *at)
     size_t         size;
     std::memcpy(&size, block, sizeof size);
     used.fetch_sub(size);
+    count_object(-1);
     std::free(block);
     return cudaSuccess;
 }
@@ -73,6 +107,22 @@ cudaError_t device_state()
 }
 
 } // namespace
+
+cudaError_t nf_emulated_fault()
+{
+    const uint64_t             number = calls.fetch_add(1) + 1;
+    nf_emulated_control *const test = control();
+    if (test == nullptr) return cudaSuccess;
+    tell(test);
+    return number == test->fail_call ? result(cudaErrorLaunchFailure) : cudaSuccess;
+}
+
+// Ends a function of the runtime where its call is to fail.
+#define MAY_FAIL() \
+    do { \
+        const cudaError_t fault = nf_emulated_fault(); \
+        if (fault != cudaSuccess) return fault; \
+    } while (0)
 
 extern "C" {
 
@@ -202,12 +252,17 @@ cudaError_t cudaFreeAsync(void *block, cudaStream_t) { return give(block); }
 
 cudaError_t cudaHostAlloc(void **out, size_t size, unsigned)
 {
+    *out = nullptr;
+    if (allocation_fails()) return result(cudaErrorMemoryAllocation);
     *out = std::aligned_alloc(4096, (size + 4095) / 4096 * 4096);
-    return *out != nullptr ? cudaSuccess : result(cudaErrorMemoryAllocation);
+    if (*out == nullptr) return result(cudaErrorMemoryAllocation);
+    count_object(1);
+    return cudaSuccess;
 }
 
 cudaError_t cudaFreeHost(void *block)
 {
+    if (block != nullptr) count_object(-1);
     std::free(block);
     return cudaSuccess;
 }
@@ -217,6 +272,7 @@ cudaError_t cudaHostUnregister(void *) { return cudaSuccess; }
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind)
 {
+    MAY_FAIL();
     if (size > 0) std::memmove(to, from, size);
     return cudaSuccess;
 }
@@ -228,39 +284,48 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyK
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t size, cudaStream_t)
 {
+    MAY_FAIL();
     if (size > 0) std::memset(to, value, size);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned)
 {
+    *out = nullptr;
+    MAY_FAIL();
     *out = new nf_emulated_stream();
+    count_object(1);
     return cudaSuccess;
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
+    count_object(-1);
     delete stream;
     return cudaSuccess;
 }
 
-cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return nf_emulated_fault(); }
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return nf_emulated_fault(); }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *out, unsigned)
 {
+    *out = nullptr;
+    MAY_FAIL();
     *out = new nf_emulated_event();
+    count_object(1);
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
+    count_object(-1);
     delete event;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
-cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return nf_emulated_fault(); }
+cudaError_t cudaEventSynchronize(cudaEvent_t) { return nf_emulated_fault(); }
 cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t, cudaEvent_t)

@@ -4,6 +4,7 @@
  * call, write all over it, and refuse less, so that a caller who passes another call's scratch is found out.
  */
 #include "cuda/kernels/k_primitives.h"
+#include "emulator_faults.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +27,8 @@ bool wants_scratch(void *temp, size_t *temp_bytes, uint64_t count, cudaError_t *
         return true;
     }
     std::memset(temp, 0xa5, wanted);
-    return false;
+    *error = nf_emulated_fault();
+    return *error != cudaSuccess;
 }
 
 template <typename Key>
