@@ -152,7 +152,7 @@ test_all() {
     build_and_test asan "$only_once"
     test_tsan
     if command -v clang >/dev/null; then
-        build_and_test clang "$only_once"
+        build_and_test clang "$only_once|emulated"
     else
         stage_lines+=("    -    left out  clang: not installed")
     fi

@@ -49,14 +49,6 @@ struct nf_hits {
     uint64_t  list_capacity;
 };
 
-static nf_status device_array(nf_context *ctx, const nf_search *search, uint64_t count, size_t size, void *out)
-{
-    void           *block = NULL;
-    const nf_status status = nf_device_alloc(ctx, search->device, search->stream, count, size, &block);
-    memcpy(out, &block, sizeof block);
-    return status;
-}
-
 static void release(const nf_search *search, void *block)
 {
     nf_device_free(search->device, search->stream, block);
@@ -100,9 +92,9 @@ static nf_status make_slices(nf_context *ctx, const nf_search *search, const nf_
 
     if (status >= 0) {
         cut_groups(points, tile, start, of_group, out);
-        status = device_array(ctx, search, (uint64_t)out->count + 1, sizeof *start, &out->start);
+        status = nf_search_array(ctx, search, (uint64_t)out->count + 1, sizeof *start, &out->start);
     }
-    if (status >= 0) status = device_array(ctx, search, (uint64_t)points->group_count + 1, sizeof *start, &out->of_group);
+    if (status >= 0) status = nf_search_array(ctx, search, (uint64_t)points->group_count + 1, sizeof *start, &out->of_group);
     if (status >= 0) status = upload(ctx, search, out->start, start, ((uint64_t)out->count + 1) * sizeof *start);
     if (status >= 0) status = upload(ctx, search, out->of_group, of_group, ((uint64_t)points->group_count + 1) * sizeof *start);
     nf_free(start);
@@ -200,7 +192,7 @@ static nf_status make_tree(nf_context *ctx, nf_search *search)
     while (count > NF_K_FANOUT) {
         const uint32_t above = (count + NF_K_FANOUT - 1) / NF_K_FANOUT;
         float        **place = &hits->above[tree->levels];
-        NF_TRY(device_array(ctx, search, above, 6 * sizeof(float), place));
+        NF_TRY(nf_search_array(ctx, search, above, 6 * sizeof(float), place));
         NF_CUDA(ctx, nf_k_unite_boxes_run(search->stream, tree->level[tree->levels - 1], count, *place));
         tree->level[tree->levels] = *place;
         tree->count[tree->levels++] = count = above;
@@ -216,11 +208,6 @@ static nf_status make_scene(nf_context *ctx, nf_search *search)
     }
     return nf_rt_scene_build(ctx, search->device, search->stream, search->hits->grown, search->data->group_count,
                              &search->hits->scene);
-}
-
-static nf_k_rows rows_of(const nf_points *points)
-{
-    return (nf_k_rows){points->values, points->device_dim_place, points->dims, points->stride, points->wide};
 }
 
 static nf_status walk(nf_context *ctx, const nf_search *search, const nf_k_walk *step)
@@ -245,8 +232,8 @@ static nf_status count_all(nf_context *ctx, nf_search *search)
     uint32_t        *query_hits = NULL;
     uint64_t        *sums = NULL;
 
-    nf_status status = device_array(ctx, search, queries->rows, sizeof *query_hits, &query_hits);
-    if (status >= 0) status = device_array(ctx, search, queries->group_count, sizeof *sums, &sums);
+    nf_status status = nf_search_array(ctx, search, queries->rows, sizeof *query_hits, &query_hits);
+    if (status >= 0) status = nf_search_array(ctx, search, queries->group_count, sizeof *sums, &sums);
     if (status >= 0) {
         const nf_k_walk step = {.queries = hits->index_dims, .count = (uint32_t)queries->rows, .query_hits = query_hits};
         status = walk(ctx, search, &step);
@@ -270,24 +257,24 @@ static nf_status open_lists(nf_context *ctx, nf_search *search)
     nf_hits         *hits = search->hits;
     const nf_points *data = search->data, *queries = search->queries;
     const uint32_t   groups = data->group_count;
-    const nf_k_rows  rows = rows_of(queries);
+    const nf_k_rows  rows = nf_search_rows(queries);
 
-    NF_TRY(device_array(ctx, search, queries->rows, 3 * sizeof(float), &hits->index_dims));
-    NF_TRY(device_array(ctx, search, groups, 6 * sizeof(float), &hits->grown));
+    NF_TRY(nf_search_array(ctx, search, queries->rows, 3 * sizeof(float), &hits->index_dims));
+    NF_TRY(nf_search_array(ctx, search, groups, 6 * sizeof(float), &hits->grown));
     NF_CUDA(ctx, nf_k_index_dims_run(search->stream, &rows, queries->rows, hits->index_dims));
     NF_CUDA(ctx, nf_k_grow_boxes_run(search->stream, data->boxes, groups, data->dims, search->spec.radius,
                                      search->spec.bounds == NF_BOUNDS_SPHERE, hits->grown));
     NF_TRY(search->candidates == NF_CANDIDATES_BVH ? make_tree(ctx, search) : make_scene(ctx, search));
     if (search->spec.self_join) {
-        NF_TRY(device_array(ctx, search, data->rows, sizeof(uint32_t), &hits->position_group));
+        NF_TRY(nf_search_array(ctx, search, data->rows, sizeof(uint32_t), &hits->position_group));
         NF_CUDA(ctx, nf_k_position_groups_run(search->stream, data->group_start, groups, hits->position_group));
     }
-    NF_TRY(device_array(ctx, search, groups, sizeof(uint32_t), &hits->order));
-    NF_TRY(device_array(ctx, search, groups, sizeof(uint32_t), &hits->keys));
-    NF_TRY(device_array(ctx, search, groups, sizeof(uint32_t), &hits->numbers));
-    NF_TRY(device_array(ctx, search, groups, sizeof(uint32_t), &hits->sorted_keys));
-    NF_TRY(device_array(ctx, search, (uint64_t)groups + 1, sizeof(uint64_t), &hits->list_start));
-    NF_TRY(device_array(ctx, search, groups, sizeof(uint64_t), &hits->cursors));
+    NF_TRY(nf_search_array(ctx, search, groups, sizeof(uint32_t), &hits->order));
+    NF_TRY(nf_search_array(ctx, search, groups, sizeof(uint32_t), &hits->keys));
+    NF_TRY(nf_search_array(ctx, search, groups, sizeof(uint32_t), &hits->numbers));
+    NF_TRY(nf_search_array(ctx, search, groups, sizeof(uint32_t), &hits->sorted_keys));
+    NF_TRY(nf_search_array(ctx, search, (uint64_t)groups + 1, sizeof(uint64_t), &hits->list_start));
+    NF_TRY(nf_search_array(ctx, search, groups, sizeof(uint64_t), &hits->cursors));
     hits->fit = nf_alloc_zero(ctx, queries->group_count, sizeof *hits->fit);
     if (hits->fit == NULL) return nf_alloc_status(ctx);
     return count_all(ctx, search);
@@ -316,11 +303,11 @@ nf_status nf_hits_open(nf_context *ctx, nf_search *search)
     } else {
         NF_TRY(make_slices(ctx, search, queries, hits->tile, &hits->queries));
     }
-    NF_TRY(device_array(ctx, search, groups + 1ull, sizeof(uint32_t), &hits->counts));
-    NF_TRY(device_array(ctx, search, groups + 1ull, sizeof(uint32_t), &hits->group_hits));
-    NF_TRY(device_array(ctx, search, 1, sizeof(uint64_t), &hits->item_count));
-    NF_TRY(device_array(ctx, search, 1, sizeof(uint32_t), &hits->skip_from));
-    NF_TRY(device_array(ctx, search, data->group_count / NF_K_SUPER + 1, 2 * data->dims * sizeof(float), &hits->super));
+    NF_TRY(nf_search_array(ctx, search, groups + 1ull, sizeof(uint32_t), &hits->counts));
+    NF_TRY(nf_search_array(ctx, search, groups + 1ull, sizeof(uint32_t), &hits->group_hits));
+    NF_TRY(nf_search_array(ctx, search, 1, sizeof(uint64_t), &hits->item_count));
+    NF_TRY(nf_search_array(ctx, search, 1, sizeof(uint32_t), &hits->skip_from));
+    NF_TRY(nf_search_array(ctx, search, data->group_count / NF_K_SUPER + 1, 2 * data->dims * sizeof(float), &hits->super));
     if (data->group_count > 0) {
         NF_CUDA(ctx, nf_k_super_boxes_run(search->stream, data->boxes, data->group_count, data->dims, hits->super));
     }
@@ -435,7 +422,7 @@ static nf_status need(nf_context *ctx, const nf_search *search, uint64_t count, 
     memcpy(&block, array, sizeof block);
     release(search, block);
     *capacity = 0;
-    NF_TRY(device_array(ctx, search, count, size, array));
+    NF_TRY(nf_search_array(ctx, search, count, size, array));
     *capacity = count;
     return NF_OK;
 }

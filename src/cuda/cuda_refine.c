@@ -37,14 +37,6 @@ struct nf_refiner {
 
 /* ---- opening ---- */
 
-static nf_status device_array(nf_context *ctx, const nf_search *search, uint64_t count, size_t size, void *out)
-{
-    void           *block = NULL;
-    const nf_status status = nf_device_alloc(ctx, search->device, search->stream, count, size, &block);
-    memcpy(out, &block, sizeof block);
-    return status;
-}
-
 /* Early exits: often while few dims are summed up, since they vary most, then ever more rarely. The product form's bounds are
  * relative to norms; it is first looked at after 32 dims. */
 static void choose_stops(nf_refiner *refiner, const nf_search *search)
@@ -58,18 +50,13 @@ static void choose_stops(nf_refiner *refiner, const nf_search *search)
     refiner->stops[refiner->stop_count++] = dims;
 }
 
-static nf_k_rows rows_of(const nf_points *points)
-{
-    return (nf_k_rows){points->values, points->device_dim_place, points->dims, points->stride, points->wide};
-}
-
 static nf_status make_limits(nf_context *ctx, const nf_search *search, const nf_points *points, float **out, float **in)
 {
     const nf_refiner       *refiner = search->refiner;
     const nf_product_limits limits = nf_rule_product_limits(&search->rule);
-    const nf_k_rows         rows = rows_of(points);
-    NF_TRY(device_array(ctx, search, points->rows * refiner->stop_count, sizeof(float), out));
-    NF_TRY(device_array(ctx, search, points->rows, sizeof(float), in));
+    const nf_k_rows         rows = nf_search_rows(points);
+    NF_TRY(nf_search_array(ctx, search, points->rows * refiner->stop_count, sizeof(float), out));
+    NF_TRY(nf_search_array(ctx, search, points->rows, sizeof(float), in));
     NF_CUDA(ctx, nf_k_limits_run(search->stream, &rows, points->rows, refiner->stops, refiner->stop_count, limits.out_factor,
                                  limits.out_offset, limits.in_factor, limits.in_offset, *out, *in));
     return NF_OK;
@@ -94,7 +81,7 @@ nf_status nf_refiner_open(nf_context *ctx, nf_search *search)
     NF_TRY(make_events(ctx, refiner));
     NF_CUDA(ctx, cudaHostAlloc(&pinned, sizeof *refiner->host_counters, cudaHostAllocDefault));
     refiner->host_counters = pinned;
-    NF_TRY(device_array(ctx, search, 1, sizeof *refiner->counters, &refiner->counters));
+    NF_TRY(nf_search_array(ctx, search, 1, sizeof *refiner->counters, &refiner->counters));
     if (search->rule.kind == NF_KIND_F32_PRODUCT && search->data->rows > 0 && search->queries->rows > 0) {
         NF_TRY(make_limits(ctx, search, search->data, &refiner->y_out, &refiner->y_in));
         refiner->x_out = refiner->y_out;
@@ -103,7 +90,7 @@ nf_status nf_refiner_open(nf_context *ctx, nf_search *search)
     }
     refiner->open_capacity = nf_device_memory_left(ctx, search->device) / 16 / sizeof *refiner->open;
     if (refiner->open_capacity > MOST_OPEN) refiner->open_capacity = MOST_OPEN;
-    return device_array(ctx, search, refiner->open_capacity, sizeof *refiner->open, &refiner->open);
+    return nf_search_array(ctx, search, refiner->open_capacity, sizeof *refiner->open, &refiner->open);
 }
 
 static void destroy_event(cudaEvent_t event)
@@ -165,7 +152,7 @@ static nf_k_refine job_of(const nf_search *search, nf_batch batch)
     const nf_refiner *refiner = search->refiner;
     const nf_rule    *rule = &search->rule;
     nf_k_refine       job = {
-              .x = rows_of(search->queries), .y = rows_of(search->data),
+              .x = nf_search_rows(search->queries), .y = nf_search_rows(search->data),
               .tile = nf_hits_tile(search), .share = share_of(search->spec.share), .form = form_of(rule->kind),
               .out_above = rule->out_above, .sure_upto = rule->sure_upto, .scale = rule->scale, .radius = search->spec.radius,
               .exact = rule->exact, .strict = search->spec.strict,
@@ -203,7 +190,7 @@ static nf_status need_masks(nf_context *ctx, nf_search *search, uint64_t items, 
         nf_device_free(search->device, search->stream, refiner->masks);
         refiner->masks = NULL;
         refiner->mask_words = 0;
-        NF_TRY(device_array(ctx, search, words, sizeof *refiner->masks, &refiner->masks));
+        NF_TRY(nf_search_array(ctx, search, words, sizeof *refiner->masks, &refiner->masks));
         refiner->mask_words = words;
     }
     NF_CUDA(ctx, cudaMemsetAsync(refiner->masks, 0, words * sizeof *refiner->masks, search->stream));
@@ -496,7 +483,7 @@ nf_status nf_cuda_refine_counts(nf_context *ctx, nf_search *search, nf_batch bat
     NF_TRY(nf_device_enter(ctx, search->device));
     if (batch.begin == batch.end) return NF_OK;
     found = nf_alloc_zero(ctx, rows, sizeof *found);
-    nf_status status = found != NULL ? device_array(ctx, search, rows, sizeof *device_counts, &device_counts) : nf_alloc_status(ctx);
+    nf_status status = found != NULL ? nf_search_array(ctx, search, rows, sizeof *device_counts, &device_counts) : nf_alloc_status(ctx);
     if (status >= 0) {
         status = nf_cuda_check(ctx, cudaMemsetAsync(device_counts, 0, rows * sizeof *device_counts, search->stream), "cudaMemsetAsync");
     }

@@ -260,24 +260,13 @@ static bool needs_distances(const delivery *run)
     return run->as != NF_DISTANCES_NONE || run->by_distance;
 }
 
-static nf_k_rows kernel_rows(const nf_points *points)
-{
-    return (nf_k_rows){
-        .values = points->values,
-        .dim_place = points->device_dim_place,
-        .dims = points->dims,
-        .stride = points->stride,
-        .wide = points->wide ? 1 : 0,
-    };
-}
-
 /* Copies the data rows in the order of columns, unless that takes more than half of the memory that is left. */
 static nf_status copy_by_column(delivery *run)
 {
     nf_search       *search = run->search;
     const nf_points *data = search->data;
     const size_t     bytes = data->stride * (data->wide ? sizeof(double) : sizeof(float));
-    const nf_k_rows  rows = kernel_rows(data);
+    const nf_k_rows  rows = nf_search_rows(data);
     uint64_t         all;
 
     if (!needs_distances(run) || !nf_k_distances_by_column(data->dims)) return NF_OK;
@@ -441,8 +430,8 @@ static nf_status fill_distances(const delivery *run, const nf_k_piece *piece, co
 {
     const nf_search     *search = run->search;
     const nf_k_distances distances = {
-        .queries = kernel_rows(search->queries),
-        .data = kernel_rows(search->data),
+        .queries = nf_search_rows(search->queries),
+        .data = nf_search_rows(search->data),
         .data_by_column = run->by_column,
         .positions = search->data->positions,
         .radius = search->spec.radius,

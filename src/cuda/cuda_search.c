@@ -3,9 +3,29 @@
 #include "cuda_search.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "cuda_hits.h"
 #include "cuda_refine.h"
+
+nf_status nf_search_array(nf_context *ctx, const nf_search *search, uint64_t count, size_t size, void *out)
+{
+    void           *block = NULL;
+    const nf_status status = nf_device_alloc(ctx, search->device, search->stream, count, size, &block);
+    memcpy(out, &block, sizeof block);
+    return status;
+}
+
+nf_k_rows nf_search_rows(const nf_points *points)
+{
+    return (nf_k_rows){
+        .values = points->values,
+        .dim_place = points->device_dim_place,
+        .dims = points->dims,
+        .stride = points->stride,
+        .wide = points->wide,
+    };
+}
 
 static nf_rule_rows rule_rows(const nf_points *points)
 {

@@ -52,6 +52,12 @@ nf_status nf_cuda_compress(nf_context *ctx, nf_search *search, nf_batch batch, i
 nf_status nf_cuda_deliver(nf_context *ctx, nf_search *search, nf_batch batch, const int64_t *indptr, int32_t *indices,
                           void *distances, nf_distances distances_as, nf_sort sort);
 
+/* Device memory of a search: nf_device_alloc on its stream. out: where the pointer goes. */
+nf_status nf_search_array(nf_context *ctx, const nf_search *search, uint64_t count, size_t size, void *out);
+
+/* Points as kernels see them. */
+nf_k_rows nf_search_rows(const nf_points *points);
+
 /* Frees the pairs kept. */
 void nf_pair_store_clear(nf_search *search);
 
