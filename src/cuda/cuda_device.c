@@ -254,6 +254,6 @@ nf_status nf_device_alloc(nf_context *ctx, nf_device *device, cudaStream_t strea
 void nf_device_free(nf_device *device, cudaStream_t stream, void *block)
 {
     if (block == NULL) return;
-    (void)cudaSetDevice(device->traits.ordinal);
-    (void)cudaFreeAsync(block, stream);
+    const cudaError_t set = cudaSetDevice(device->traits.ordinal), freed = cudaFreeAsync(block, stream);
+    if (set != cudaSuccess || freed != cudaSuccess) (void)cudaGetLastError(); /* or the next launch would be blamed */
 }

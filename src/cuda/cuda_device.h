@@ -2,8 +2,8 @@
 /*
  * The device of a context: choosing it, what it can do, its streams, its memory.
  *
- * Memory: every device allocation of the module goes through nf_device_alloc, which books its bytes on the device and holds
- * the context's gpu_memory limit (0: nine tenths of what was free when the device was opened). Device blocks come from a
+ * Memory: every device allocation of the module goes through nf_device_alloc, which holds the context's gpu_memory limit (0:
+ * nine tenths of what was free when the device was opened) against what the whole process has in use there. Device blocks come from a
  * pool of the module's own that keeps what is freed until the last points of the process are closed, since a fresh
  * allocation costs more than many a kernel.
  *

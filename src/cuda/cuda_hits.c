@@ -375,6 +375,11 @@ nf_status nf_hits_plan_open(nf_context *ctx, nf_search *search, nf_batch batch, 
         if (plan->most > MOST_HITS) plan->most = MOST_HITS;
         if (plan->most > most_items) plan->most = most_items; /* an item may have a single hit */
     } else {
+        const uint64_t of_group = (uint64_t)search->hits->queries.most * search->hits->data.count;
+        if (of_group > UINT32_MAX) { /* the kernel counts the items of a group of queries in 32 bits */
+            return nf_fail(ctx, NF_ERR_LIMIT, "groups of %u rows are too large for so many rows: %llu tiles, at most %u are allowed",
+                           search->queries->group_size, (unsigned long long)of_group, UINT32_MAX);
+        }
         const bool             all = search->candidates == NF_CANDIDATES_NONE;
         const nf_k_group_pairs job = group_pairs(search, batch, 1, batch.begin, all);
         NF_TRY(run_group_pairs(ctx, search, &job));

@@ -82,6 +82,7 @@ void nf_cuda_search_close(nf_search *search)
 {
     if (search == NULL) return;
     (void)cudaSetDevice(nf_device_get_traits(search->device)->ordinal);
+    if (search->stream != NULL) (void)cudaStreamSynchronize(search->stream); /* a copy of what goes now may be on its way */
     nf_pair_store_clear(search);
     nf_refiner_close(search);
     nf_hits_close(search);
@@ -89,6 +90,7 @@ void nf_cuda_search_close(nf_search *search)
         (void)cudaStreamSynchronize(search->stream);
         (void)cudaStreamDestroy(search->stream);
     }
+    (void)cudaGetLastError();
     nf_device_release(search->device);
     nf_free(search);
 }

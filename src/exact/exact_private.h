@@ -40,6 +40,7 @@ typedef struct nf_question {
     uint32_t               groups;      /* of the queries */
     uint64_t              *list_bytes;  /* per group; NULL when no lists are stored */
     double                 list_seconds, compress_seconds; /* what of nf_search_info is accounted for already */
+    nf_search_counters     aside;       /* what the engine has counted in work that was done once more */
 } nf_question;
 
 /* Loads a matrix and runs the steps of the index on it. like: the data's points, for queries. */
@@ -79,5 +80,9 @@ typedef struct nf_owned_batch {
  * fewer), and NF_ERR_LIMIT where memory does not allow it. NF_MORE or NF_OK. */
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *batch);
 void nf_owned_batch_free(nf_owned_batch *batch);
+
+/* The number of neighbours of every query of a stream, by the stream's search; its statistics stay what they are but for the
+ * time. Not while pairs are kept. */
+nf_status nf_stream_counts(nf_radius_stream *stream, uint64_t *counts);
 
 #endif

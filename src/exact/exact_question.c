@@ -183,10 +183,10 @@ void nf_question_account(nf_question *question, nf_step step, double started)
     stats->candidates = info.candidates;
     snprintf(stats->why, sizeof stats->why, "%s", info.why);
     stats->refine = info.refine;
-    stats->hits = info.counters.hits;
-    stats->compared = info.counters.compared;
-    stats->rechecked = info.counters.rechecked;
-    stats->ties = info.counters.ties;
+    stats->hits = info.counters.hits - question->aside.hits;
+    stats->compared = info.counters.compared - question->aside.compared;
+    stats->rechecked = info.counters.rechecked - question->aside.rechecked;
+    stats->ties = info.counters.ties - question->aside.ties;
 }
 
 void nf_question_add_row(nf_question *question, uint64_t neighbours)

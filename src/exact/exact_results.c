@@ -21,14 +21,13 @@ static nf_status empty_batch(nf_context *ctx, nf_owned_batch *batch)
 }
 
 /* Room for a whole result of which only the rows' lengths are known. */
-static nf_status allocate_whole(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
-                                const nf_radius_params *params, uint32_t bytes_per_distance, nf_owned_batch *whole)
+static nf_status allocate_whole(nf_context *ctx, nf_radius_stream *stream, uint64_t rows, uint32_t bytes_per_distance,
+                                nf_owned_batch *whole)
 {
-    const uint64_t rows = queries != NULL ? queries->rows : index->rows;
     uint64_t      *counts = nf_alloc(ctx, rows, sizeof *counts);
     nf_status      status = counts != NULL ? NF_OK : nf_alloc_status(ctx);
 
-    if (status >= 0) status = nf_radius_counts(ctx, index, queries, params, counts, NULL);
+    if (status >= 0) status = nf_stream_counts(stream, counts);
     whole->rows = rows;
     if (status >= 0) {
         whole->indptr = nf_alloc(ctx, rows + 1, sizeof *whole->indptr);
@@ -77,12 +76,12 @@ static nf_status place_rows(nf_context *ctx, const nf_owned_batch *batch, uint32
 
 /* The engine could not hold the whole result at once: lengths first, then batches, each row to its place. first: the batch
  * that it gave. */
-static nf_status assemble(nf_context *ctx, nf_radius_stream *stream, const nf_radius_index *index, const nf_matrix *queries,
-                          const nf_radius_params *params, nf_owned_batch *first, nf_owned_batch *whole)
+static nf_status assemble(nf_context *ctx, nf_radius_stream *stream, uint64_t rows, uint32_t distances_as,
+                          nf_owned_batch *first, nf_owned_batch *whole)
 {
-    const uint32_t bytes = params->distances == NF_DISTANCES_F64 ? 8 : params->distances == NF_DISTANCES_F32 ? 4 : 0;
+    const uint32_t bytes = distances_as == NF_DISTANCES_F64 ? 8 : distances_as == NF_DISTANCES_F32 ? 4 : 0;
     nf_owned_batch batch = *first;
-    nf_status      status = allocate_whole(ctx, index, queries, params, bytes, whole);
+    nf_status      status = allocate_whole(ctx, stream, rows, bytes, whole);
 
     memset(first, 0, sizeof *first);
     if (status >= 0) status = NF_MORE;
@@ -103,7 +102,7 @@ static nf_status fill_csr(nf_context *ctx, nf_radius_stream *stream, const nf_ra
     nf_status      status = nf_stream_next_owned(stream, true, &first);
 
     if (status == NF_MORE && first.rows < rows) {
-        status = assemble(ctx, stream, index, queries, params, &first, &object->owned);
+        status = assemble(ctx, stream, rows, params->distances, &first, &object->owned);
     } else {
         object->owned = first;
         if (status == NF_OK) status = empty_batch(ctx, &object->owned);

@@ -193,6 +193,27 @@ nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_ba
     return NF_MORE;
 }
 
+nf_status nf_stream_counts(nf_radius_stream *stream, uint64_t *counts)
+{
+    nf_question         *question = &stream->question;
+    const nf_engine_ops *ops = question->index->ops;
+    const nf_batch       everything = {0, question->groups};
+    const double         started = nf_now();
+    nf_search_info       before, after;
+
+    ops->search_info(question->search, &before);
+    memset(counts, 0, question->rows * sizeof *counts);
+    nf_progress_begin(question->ctx, "refine", question->groups);
+    NF_TRY(ops->refine_counts(question->ctx, question->search, everything, counts));
+    ops->search_info(question->search, &after);
+    question->aside.hits += after.counters.hits - before.counters.hits;
+    question->aside.compared += after.counters.compared - before.counters.compared;
+    question->aside.rechecked += after.counters.rechecked - before.counters.rechecked;
+    question->aside.ties += after.counters.ties - before.counters.ties;
+    nf_question_account(question, NF_STEP_REFINE, started);
+    return NF_OK;
+}
+
 nf_status nf_radius_open(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
                          const nf_radius_params *params, nf_radius_stream **out)
 {

@@ -60,7 +60,7 @@ __device__ inline double fused(double a, double b, double c) { return __fma_rn(a
 /* One side of a tile: which rows, and their chunk of dims in shared memory, [dim][row]. */
 template <typename T, int TILE, int DIMS, bool SHARED>
 struct side {
-    static constexpr int pitch = TILE + 16 / (int)sizeof(T); /* four rows more: the transposing stores meet fewer banks twice */
+    static constexpr int pitch = TILE + 16 / (int)sizeof(T); /* 16 bytes more: the transposing stores meet fewer banks twice */
     static constexpr int size = SHARED ? 2 * DIMS * pitch : 1; /* two chunks */
     static constexpr int quads = TILE * DIMS / 4;            /* of a chunk */
     static constexpr int mine = (quads + threads - 1) / threads; /* of a thread */
