@@ -230,6 +230,7 @@ CASE(named_ivf, NF_ENGINE_CUDA, NF_ISA_AUTO, NF_WORK_IVF, 0)
 CASE(cpu_radius, NF_ENGINE_CPU, NF_ISA_AUTO, NF_WORK_RADIUS, MANY)
 CASE(auto_few, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_RADIUS, MANY - 1)
 CASE(auto_many, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_RADIUS, MANY)
+CASE(auto_huge, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_RADIUS, 2000000000u)
 CASE(auto_isa, NF_ENGINE_AUTO, NF_ISA_SCALAR, NF_WORK_RADIUS, MANY)
 CASE(auto_knn, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_KNN, MANY)
 CASE(auto_ivf, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_IVF, 0)
@@ -312,6 +313,8 @@ static void test_auto(void **state)
     (void)state;
     outcome out = in_process(auto_many, kind_folder("healthy"), NULL);
     ran_on(&out, "cuda", "Fake 3", "50000 rows or more");
+    out = in_process(auto_huge, kind_folder("healthy"), NULL); /* 48 GiB are free there */
+    ran_on(&out, "cpu", "", "free memory is too small");
     out = in_process(auto_few, kind_folder("healthy"), NULL);
     ran_on(&out, "cpu", "", "fewer than 50000 rows");
     out = in_process(auto_isa, kind_folder("healthy"), NULL);

@@ -109,7 +109,16 @@ static nf_status use_cuda(nf_context *ctx, nf_work work, const nf_engine_ops **o
 }
 
 /* Joins large enough go to the GPU, where there is one that can be used. A failure to open it is no failure of the call. */
-static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, const nf_engine_ops **out)
+/* Whether an index of so many values fits the device: its rows are there twice, of 8 bytes a value at most, while it is made.
+ * Only for auto: an engine asked for by name tries. */
+static bool fits(const nf_context *ctx, const nf_module_device *about, uint64_t rows, uint32_t dims)
+{
+    const uint64_t asked = nf_context_settings(ctx)->gpu_memory, most = about->memory_free / 10 * 9;
+    const double   need = 16.0 * (double)rows * ((double)dims + 8.0);
+    return need <= (double)(asked != 0 && asked < most ? asked : most);
+}
+
+static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out)
 {
     nf_module_device about;
     const char      *reason = "";
@@ -119,6 +128,7 @@ static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, const nf_e
     if (nf_context_isa_named(ctx)) return use_cpu(ctx, "an instruction set was asked for", out);
     if (rows < AUTO_ROWS) return use_cpu(ctx, "fewer than " TEXT_OF_MACRO(AUTO_ROWS) " rows", out);
     if (!describe_cuda(nf_context_settings(ctx)->device, &about, &reason)) return use_cpu(ctx, reason, out);
+    if (!fits(ctx, &about, rows, dims)) return use_cpu(ctx, "the device's free memory is too small for the index", out);
     const nf_status status = open_cuda(ctx, TEXT_OF_MACRO(AUTO_ROWS) " rows or more", out);
     if (status >= 0 || status == NF_ERR_CANCELLED) return status;
     snprintf(why, sizeof why, "%s", nf_context_error(ctx)->text);
@@ -128,13 +138,12 @@ static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, const nf_e
 
 nf_status nf_engine_for(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out)
 {
-    (void)dims; /* for engines whose worth depends on them */
     switch (nf_context_engine(ctx)) {
     case NF_ENGINE_CPU: return use_cpu(ctx, "", out);
     case NF_ENGINE_CUDA: return use_cuda(ctx, work, out);
     case NF_ENGINE_AUTO: break;
     }
-    return choose(ctx, work, rows, out);
+    return choose(ctx, work, rows, dims, out);
 }
 
 /* ---- describing ---- */
