@@ -10,7 +10,8 @@ set(cuda_oldest 12.4)
 
 # What the module shares with the library: functions without state, which it holds a second time.
 set(NEARFIELD_CUDA_SHARED_SOURCES
-    matrix/matrix_convert.c matrix/matrix_distance.c matrix/matrix_dtype.c matrix/matrix_exact.c engine/engine_rule.c)
+    matrix/matrix_convert.c matrix/matrix_distance.c matrix/matrix_dtype.c matrix/matrix_exact.c engine/engine_rule.c
+    engine/engine_dims.c)
 list(TRANSFORM NEARFIELD_CUDA_SHARED_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/src/")
 
 # cmake 3.25 looks for nvcc in PATH and CUDACXX alone, NVIDIA's packages put it into /usr/local/cuda.
@@ -59,10 +60,6 @@ endif()
 if(NEARFIELD_HAVE_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS cuda_oldest)
     set(NEARFIELD_HAVE_CUDA OFF)
     set(NEARFIELD_CUDA_LEFT_OUT "nvcc ${CMAKE_CUDA_COMPILER_VERSION} is older than ${cuda_oldest}")
-endif()
-if(NEARFIELD_HAVE_CUDA AND NOT EXISTS "${PROJECT_SOURCE_DIR}/src/cuda/cuda_module.c")
-    set(NEARFIELD_HAVE_CUDA OFF)
-    set(NEARFIELD_CUDA_LEFT_OUT "no sources")
 endif()
 if(NOT NEARFIELD_HAVE_CUDA AND NEARFIELD_CUDA STREQUAL "ON")
     message(FATAL_ERROR "NEARFIELD_CUDA is ON, but: ${NEARFIELD_CUDA_LEFT_OUT}")

@@ -38,8 +38,8 @@ typedef enum nf_refine {
     NF_REFINE_AUTO = 0,
     NF_REFINE_FP32 = 1,
     NF_REFINE_FP64 = 2,
-    NF_REFINE_TENSOR = 3, /* needs the CUDA engine */
-    NF_REFINE_INT8 = 4    /* needs u8 or i8 data */
+    NF_REFINE_TENSOR = 3, /* in no engine of this version */
+    NF_REFINE_INT8 = 4    /* needs u8 or i8 data, and the CPU engine */
 } nf_refine;
 
 typedef enum nf_distances { NF_DISTANCES_F64 = 0, NF_DISTANCES_F32 = 1, NF_DISTANCES_NONE = 2 } nf_distances;
@@ -186,7 +186,8 @@ NF_API void nf_radius_index_describe(const nf_radius_index *index, uint64_t *row
  * Finds all neighbours of all queries (m x d, or NULL: the data themselves), in memory.
  * *out is released with nf_csr_release. stats may be NULL.
  * Memory: 8 (m + 1) + 12 bytes per pair (8 with f32 distances, 4 with none), and up to 6 bytes per pair on the way, of
- * which 4 are given back before distances are computed.
+ * which 4 are given back before distances are computed. A result that a GPU cannot hold is put together from batches: then
+ * the largest of them is there beside the whole, and the rows are counted first, by one more search.
  * NF_ERR_LIMIT: more than max_results pairs, or more than the memory limit holds; the text says the number.
  */
 NF_API NF_NODISCARD nf_status nf_radius_csr(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,

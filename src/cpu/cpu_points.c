@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/core_pool.h"
+#include "engine/engine_dims.h"
 #include "matrix/matrix_convert.h"
 
 #define ROWS_PER_TASK 4096u
@@ -171,36 +172,6 @@ void nf_cpu_points_describe(const nf_points *points, nf_points_info *info)
     };
 }
 
-typedef struct dim_key {
-    double   variance;
-    uint32_t column;
-} dim_key;
-
-/* Decreasing variance, ties by column. */
-static int compare_dims(const void *a, const void *b)
-{
-    const dim_key *x = a, *y = b;
-    if (x->variance != y->variance) return x->variance > y->variance ? -1 : 1;
-    return x->column < y->column ? -1 : 1;
-}
-
-static nf_status sort_dims(nf_context *ctx, nf_points *points)
-{
-    dim_key *keys = nf_alloc(ctx, points->dims, sizeof *keys);
-    if (keys == NULL) return nf_alloc_status(ctx);
-    for (uint32_t k = 0; k < points->dims; k++) {
-        /* Squares of values near 1e200 overflow to infinity: such columns tie, in the order they came. */
-        keys[k] = (dim_key){.variance = isnan(points->variance[k]) ? HUGE_VAL : points->variance[k], .column = k};
-    }
-    qsort(keys, points->dims, sizeof *keys, compare_dims);
-    for (uint32_t k = 0; k < points->dims; k++) {
-        points->dim_order[k] = keys[k].column;
-        points->dim_place[keys[k].column] = k;
-    }
-    nf_free(keys);
-    return NF_OK;
-}
-
 static void copy_dims(nf_points *points, const nf_points *like)
 {
     memcpy(points->dim_order, like->dim_order, points->dims * sizeof(uint32_t));
@@ -216,7 +187,7 @@ nf_status nf_cpu_select_dims(nf_context *ctx, nf_points *points, const nf_points
     points->largest_square = mean[points->dims + 1];
     for (uint32_t k = 0; k < points->dims; k++) mean[k] /= (double)points->rows_count;
     if (like == NULL) NF_TRY(run_pass(ctx, &points->matrix, mean, false, points->variance));
-    if (like == NULL) return sort_dims(ctx, points);
+    if (like == NULL) return nf_dims_by_variance(ctx, points->variance, points->dims, points->dim_order, points->dim_place);
     copy_dims(points, like);
     return NF_OK;
 }

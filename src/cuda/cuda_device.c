@@ -81,8 +81,6 @@ static cudaError_t read_traits(nf_device *device, int ordinal)
         .major = properties.major,
         .minor = properties.minor,
         .processors = properties.multiProcessorCount,
-        .shared_bytes = (int)properties.sharedMemPerBlockOptin,
-        .l2_bytes = properties.l2CacheSize,
         .memory_total = properties.totalGlobalMem,
     };
     return cudaSuccess;

@@ -26,8 +26,6 @@ typedef struct nf_device_traits {
     int      ordinal;
     int      major, minor;        /* compute capability */
     int      processors;          /* multiprocessors */
-    int      shared_bytes;        /* shared memory that a block may ask for */
-    int      l2_bytes;
     uint64_t memory_total;
 } nf_device_traits;
 

@@ -13,6 +13,7 @@
 #include "cuda_staging.h"
 #include "kernels/k_points.h"
 #include "matrix/matrix_convert.h"
+#include "engine/engine_dims.h"
 
 #define CHUNK_BYTES ((uint64_t)256 << 20) /* of rows as they come; the longest row takes a 32nd part of it */
 
@@ -202,36 +203,6 @@ static nf_status find_sums(nf_context *ctx, nf_points *points, dims_work *work, 
 
 /* ---- order of the dims ---- */
 
-typedef struct dim_key {
-    double   variance;
-    uint32_t column;
-} dim_key;
-
-/* Decreasing variance, ties by column. */
-static int compare_dims(const void *a, const void *b)
-{
-    const dim_key *x = a, *y = b;
-    if (x->variance != y->variance) return x->variance > y->variance ? -1 : 1;
-    return x->column < y->column ? -1 : 1;
-}
-
-static nf_status sort_dims(nf_context *ctx, nf_points *points, const double *variance)
-{
-    dim_key *keys = nf_alloc(ctx, points->dims, sizeof *keys);
-    if (keys == NULL) return nf_alloc_status(ctx);
-    for (uint32_t k = 0; k < points->dims; k++) {
-        /* Squares of values near 1e200 overflow to infinity: such columns tie, in the order they came. */
-        keys[k] = (dim_key){.variance = isnan(variance[k]) ? HUGE_VAL : variance[k], .column = k};
-    }
-    qsort(keys, points->dims, sizeof *keys, compare_dims);
-    for (uint32_t k = 0; k < points->dims; k++) {
-        points->dim_order[k] = keys[k].column;
-        points->dim_place[keys[k].column] = k;
-    }
-    nf_free(keys);
-    return NF_OK;
-}
-
 static nf_status select_with(nf_context *ctx, nf_points *points, const nf_points *like, dims_work *work)
 {
     NF_TRY(allocate_work(ctx, points, work));
@@ -239,7 +210,7 @@ static nf_status select_with(nf_context *ctx, nf_points *points, const nf_points
     NF_CUDA(ctx, cudaMemsetAsync(work->facts + 1, 0, 2 * sizeof(uint64_t), points->stream));
     NF_TRY(take_rows(ctx, points, work->facts));
     if (points->rows > 0) NF_TRY(find_sums(ctx, points, work, like == NULL));
-    if (like == NULL) return sort_dims(ctx, points, work->host_variance);
+    if (like == NULL) return nf_dims_by_variance(ctx, work->host_variance, points->dims, points->dim_order, points->dim_place);
     memcpy(points->dim_order, like->dim_order, points->dims * sizeof(uint32_t));
     memcpy(points->dim_place, like->dim_place, points->dims * sizeof(uint32_t));
     return NF_OK;

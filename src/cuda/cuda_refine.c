@@ -240,7 +240,7 @@ static nf_status run_part(nf_context *ctx, nf_search *search, const nf_hits_plan
                           const nf_k_counters *before, nf_k_counters *after)
 {
     nf_refiner *refiner = search->refiner;
-    nf_work_list     work;
+    nf_work_list work;
 
     NF_CUDA(ctx, cudaEventRecord(refiner->began, search->stream));
     NF_TRY(nf_hits_list(ctx, search, plan, part, &work));
@@ -329,7 +329,6 @@ static nf_status grow_store(nf_context *ctx, nf_search *search, uint64_t pairs, 
 
 static nf_status too_small(nf_context *ctx, const nf_search *search)
 {
-    (void)search;
     return nf_fail(ctx, NF_ERR_DEVICE_MEMORY, "device memory is too small for the results of one group of queries; %llu bytes "
                                               "are left of what may be used",
                    (unsigned long long)nf_device_memory_left(ctx, search->device));
@@ -437,7 +436,6 @@ nf_status nf_cuda_refine(nf_context *ctx, nf_search *search, nf_batch *batch, ui
     NF_TRY(nf_device_enter(ctx, search->device));
     nf_pair_store_clear(search);
     search->store.count = 0;
-    search->store_batch = *batch;
     search->kept_bytes = 0;
     if (nothing_to_do(search, *batch)) return NF_OK;
     job = job_of(search, *batch);
@@ -446,7 +444,6 @@ nf_status nf_cuda_refine(nf_context *ctx, nf_search *search, nf_batch *batch, ui
     if (status >= 0 && !grown) status = too_small(ctx, search);
     if (status >= 0) status = refine_parts(ctx, search, &plan, &job, limit_bytes, batch, overflow);
     nf_hits_plan_close(&plan);
-    search->store_batch = *batch;
     search->kept_bytes = search->store.count * sizeof(uint32_t);
     if (status < 0 || *overflow) nf_pair_store_clear(search);
     return status;

@@ -25,7 +25,6 @@ struct nf_search {
     uint32_t         candidates;
     char             why[160];
     nf_pair_store    store;
-    nf_batch         store_batch;  /* the query groups whose rows the store holds */
     nf_search_counters counters;
     uint64_t         kept_bytes;
     uint64_t         batches;      /* device batches so far */

@@ -67,24 +67,6 @@ cudaError_t exclusive_sum(void *temp, size_t *temp_bytes, const Number *in, uint
     return cudaSuccess;
 }
 
-template <typename Number>
-cudaError_t total(void *temp, size_t *temp_bytes, const Number *in, uint64_t *out, uint64_t count)
-{
-    cudaError_t error;
-    if (wants_scratch(temp, temp_bytes, count, &error)) return error;
-    *out = std::accumulate(in, in + count, (uint64_t)0);
-    return cudaSuccess;
-}
-
-template <typename Number>
-cudaError_t largest(void *temp, size_t *temp_bytes, const Number *in, Number *out, uint64_t count)
-{
-    cudaError_t error;
-    if (wants_scratch(temp, temp_bytes, count, &error)) return error;
-    *out = count == 0 ? (Number)0 : *std::max_element(in, in + count);
-    return cudaSuccess;
-}
-
 } // namespace
 
 extern "C" {
@@ -107,32 +89,6 @@ cudaError_t nf_k_exclusive_sum_u32(void *temp, size_t *temp_bytes, const uint32_
                                    cudaStream_t)
 {
     return exclusive_sum(temp, temp_bytes, in, out, count);
-}
-
-cudaError_t nf_k_exclusive_sum_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                                   cudaStream_t)
-{
-    return exclusive_sum(temp, temp_bytes, in, out, count);
-}
-
-cudaError_t nf_k_sum_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint64_t *out, uint64_t count, cudaStream_t)
-{
-    return total(temp, temp_bytes, in, out, count);
-}
-
-cudaError_t nf_k_sum_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count, cudaStream_t)
-{
-    return total(temp, temp_bytes, in, out, count);
-}
-
-cudaError_t nf_k_max_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint32_t *out, uint64_t count, cudaStream_t)
-{
-    return largest(temp, temp_bytes, in, out, count);
-}
-
-cudaError_t nf_k_max_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count, cudaStream_t)
-{
-    return largest(temp, temp_bytes, in, out, count);
 }
 
 } // extern "C"

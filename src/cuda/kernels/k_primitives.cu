@@ -8,13 +8,9 @@
 
 namespace {
 
-/* Operators on 64 bits, whatever the type of the array: CUB would add up u32 in 32 bits. */
+/* Adds in 64 bits, whatever the type of the array: CUB would add up u32 in 32 bits. */
 struct add {
     __host__ __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a + b; }
-};
-
-struct largest {
-    __host__ __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
 };
 
 } // namespace
@@ -41,36 +37,6 @@ cudaError_t nf_k_exclusive_sum_u32(void *temp, size_t *temp_bytes, const uint32_
                                    cudaStream_t stream)
 {
     return cub::DeviceScan::ExclusiveScan(temp, *temp_bytes, in, out, add{}, uint64_t{0}, count, stream);
-}
-
-cudaError_t nf_k_exclusive_sum_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                                   cudaStream_t stream)
-{
-    return cub::DeviceScan::ExclusiveScan(temp, *temp_bytes, in, out, add{}, uint64_t{0}, count, stream);
-}
-
-cudaError_t nf_k_sum_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint64_t *out, uint64_t count,
-                         cudaStream_t stream)
-{
-    return cub::DeviceReduce::Reduce(temp, *temp_bytes, in, out, count, add{}, uint64_t{0}, stream);
-}
-
-cudaError_t nf_k_sum_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                         cudaStream_t stream)
-{
-    return cub::DeviceReduce::Reduce(temp, *temp_bytes, in, out, count, add{}, uint64_t{0}, stream);
-}
-
-cudaError_t nf_k_max_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint32_t *out, uint64_t count,
-                         cudaStream_t stream)
-{
-    return cub::DeviceReduce::Reduce(temp, *temp_bytes, in, out, count, largest{}, uint64_t{0}, stream);
-}
-
-cudaError_t nf_k_max_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                         cudaStream_t stream)
-{
-    return cub::DeviceReduce::Reduce(temp, *temp_bytes, in, out, count, largest{}, uint64_t{0}, stream);
 }
 
 } // extern "C"

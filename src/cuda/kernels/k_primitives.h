@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sorting, scanning and reducing arrays on the device: CUB's, behind a C interface, so that one file pays for its templates
+ * Sorting and scanning arrays on the device: CUB's, behind a C interface, so that one file pays for its templates
  * and the emulated device can have plain loops instead (tests/emulator/k_primitives.cpp).
  *
  * Each function is called twice: with temp NULL it stores the bytes of scratch that it wants (at least 1) in *temp_bytes and
@@ -29,18 +29,6 @@ cudaError_t nf_k_sort_u32(void *temp, size_t *temp_bytes, const uint32_t *keys_i
 /* out[i] = in[0] + ... + in[i - 1], modulo 2^64. */
 cudaError_t nf_k_exclusive_sum_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint64_t *out, uint64_t count,
                                    cudaStream_t stream);
-cudaError_t nf_k_exclusive_sum_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                                   cudaStream_t stream);
-
-/* *out (on the device): the sum, modulo 2^64, or the largest; 0 of no numbers. */
-cudaError_t nf_k_sum_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint64_t *out, uint64_t count,
-                         cudaStream_t stream);
-cudaError_t nf_k_sum_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                         cudaStream_t stream);
-cudaError_t nf_k_max_u32(void *temp, size_t *temp_bytes, const uint32_t *in, uint32_t *out, uint64_t count,
-                         cudaStream_t stream);
-cudaError_t nf_k_max_u64(void *temp, size_t *temp_bytes, const uint64_t *in, uint64_t *out, uint64_t count,
-                         cudaStream_t stream);
 
 #ifdef __cplusplus
 }
