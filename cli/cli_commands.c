@@ -129,7 +129,7 @@ static const cli_option_set build_sets[] = {
 static const cli_option_set search_sets[] = {
     LIBRARY("Neighbours", NF_PARAMS_IVF_SEARCH, "k"),
     OWN("", searching),
-    LIBRARY("", NF_PARAMS_IVF_SEARCH, "recall epsilon0 rerank"),
+    LIBRARY("", NF_PARAMS_IVF_SEARCH, "recall epsilon0 precision rerank"),
     OWN("Measuring", measuring),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, "format"),

@@ -82,7 +82,7 @@ typedef struct coded {
     nf_ivf_view       view;
     nf_ivf_prepared  *prepared;
     uint64_t         *slots;    /* of each row: its place in the order of lists */
-    uint64_t         *in_list;  /* of each row: its place in its list */
+    uint32_t         *in_list;  /* of each row: its place in its list */
     double           *errors;   /* of each row */
     float            *rotated;  /* rows x padded */
     void             *owned[8];
@@ -101,7 +101,7 @@ static inline void place_rows(coded *at, const parts *from)
     uint64_t      *next = calloc(lists + 1, sizeof *next);
     at->slots = malloc((from->rows + 1) * sizeof *at->slots);
     at->in_list = malloc((from->rows + 1) * sizeof *at->in_list);
-    for (uint64_t i = 0; i < from->rows; i++) at->in_list[i] = next[from->labels[i]]++;
+    for (uint64_t i = 0; i < from->rows; i++) at->in_list[i] = (uint32_t)next[from->labels[i]]++;
     for (uint32_t list = 0; list < lists; list++) {
         starts[list + 1] = starts[list] + next[list];
         blocks[list + 1] = blocks[list] + (next[list] + NF_IVF_BLOCK - 1) / NF_IVF_BLOCK;
@@ -130,6 +130,51 @@ static inline nf_status place_centres(coded *at, const parts *from)
     return at->ops->rotate(at->ctx, &at->view.rotation, from->centroids, from->lists, centroids);
 }
 
+/* Rows as the engine holds them in a build, a source of binary32 values. */
+static inline nf_status open_values(nf_context *ctx, const nf_ivf_ops *ops, const nf_matrix *values, nf_ivf_source **source)
+{
+    uint64_t most;
+    NF_TRY(ops->source_open(ctx, values, NF_METRIC_L2, source));
+    return ops->block_rows(ctx, *source, &most);
+}
+
+static inline nf_status encode_blocks(coded *at, const parts *from, nf_ivf_source *source, uint8_t *blocks, uint8_t *records)
+{
+    for (uint64_t first = 0, count; first < from->rows; first += count) {
+        NF_TRY(at->ops->load(at->ctx, source, NULL, first, &count));
+        const nf_ivf_encode_job job = {.view = &at->view, .labels = from->labels + first, .slots = at->in_list + first,
+                                       .blocks = blocks, .records = records, .code_errors = at->errors + first};
+        NF_TRY(at->ops->encode(at->ctx, source, &job));
+    }
+    return at->ops->encode_end(at->ctx, source);
+}
+
+static inline nf_status encode_parts(coded *at, const parts *from, uint8_t *blocks, uint8_t *records)
+{
+    const nf_matrix values = {.data = from->values, .rows = from->rows, .dims = from->dims, .dtype = NF_DTYPE_F32};
+    nf_ivf_source  *source = NULL;
+    nf_status       status = open_values(at->ctx, at->ops, &values, &source);
+    if (status == NF_OK) status = encode_blocks(at, from, source, blocks, records);
+    at->ops->source_close(source);
+    return status;
+}
+
+/* The list of each row, by the engine. */
+static inline nf_status assign_values(nf_context *ctx, const nf_ivf_ops *ops, const float *rows, uint64_t count, uint32_t dims,
+                                      const float *centroids, uint32_t lists, uint32_t *labels)
+{
+    const nf_matrix values = {.data = rows, .rows = count, .dims = dims, .dtype = NF_DTYPE_F32};
+    nf_ivf_source  *source = NULL;
+    nf_status       status = open_values(ctx, ops, &values, &source);
+    if (status == NF_OK) status = ops->use_centroids(ctx, source, centroids, lists);
+    for (uint64_t first = 0, some; status == NF_OK && first < count; first += some) {
+        status = ops->load(ctx, source, NULL, first, &some);
+        if (status == NF_OK) status = ops->assign(ctx, source, labels + first);
+    }
+    ops->source_close(source);
+    return status;
+}
+
 /* The engine's rotate, encode and prepare; the status is that of the first that failed. */
 static inline coded code_parts(nf_context *ctx, const parts *from)
 {
@@ -146,9 +191,7 @@ static inline coded code_parts(nf_context *ctx, const parts *from)
     uint8_t *records = own(&at, 6, from->rows * nf_ivf_record_bytes(padded, from->bits) + 8, 1);
     at.view.blocks = blocks;
     at.view.records = from->bits > 1 ? records : NULL;
-    const nf_ivf_encode_job job = {.view = &at.view, .rotated = at.rotated, .labels = from->labels, .slots = at.in_list,
-                                   .count = from->rows, .blocks = blocks, .records = records, .code_errors = at.errors};
-    if (at.status == NF_OK) at.status = at.ops->encode(ctx, &job);
+    if (at.status == NF_OK) at.status = encode_parts(&at, from, blocks, records);
     if (at.status == NF_OK) at.status = at.ops->prepare(ctx, nf_context_memory(ctx), &at.view, &at.prepared);
     return at;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Building and searching: answers against brute force in binary64, determinism, odd sizes, refusals, faults. */
-#include "ivf/ivf_rows.h"
+#include "engine/engine_ivf_rows.h"
 #include "ivf_helper.h"
 #include "memory_helper.h"
 

@@ -28,17 +28,35 @@ static const nf_ivf_ops *ops_of(nf_context *ctx)
     return engine->ivf;
 }
 
+/* Clusters rows as a build does, which takes their mean away first; centroids get it back. */
+static nf_status cluster_rows(nf_context *ctx, const float *rows, uint64_t count, uint32_t dims, uint32_t lists,
+                              uint32_t iterations, float *centroids)
+{
+    const nf_matrix   data = {.data = rows, .rows = count, .dims = dims, .dtype = NF_DTYPE_F32};
+    const nf_ivf_ops *ops = ops_of(ctx);
+    nf_ivf_training   training = {.count = count, .dims = dims, .lists = lists, .iterations = iterations, .seed = 1};
+    uint64_t         *numbers = malloc(count * sizeof *numbers);
+    float            *mean = malloc(dims * sizeof *mean);
+    nf_ivf_source    *source = NULL;
+    for (uint64_t i = 0; i < count; i++) numbers[i] = i;
+    nf_status status = ops->source_open(ctx, &data, NF_METRIC_L2, &source);
+    if (status == NF_OK) status = ops->sample(ctx, source, numbers, count, mean, &training.set);
+    if (status == NF_OK) status = nf_ivf_cluster(ctx, ops, &training, centroids);
+    ops->set_close(training.set);
+    ops->source_close(source);
+    for (uint32_t i = 0; status == NF_OK && i < lists * dims; i++) centroids[i] += mean[i % dims];
+    free(numbers);
+    free(mean);
+    return status;
+}
+
 static result cluster(nf_context *ctx, const float *rows, uint64_t count, uint32_t dims, uint32_t lists,
                       uint32_t iterations)
 {
-    float *copy = malloc(count * dims * sizeof *copy);
-    memcpy(copy, rows, count * dims * sizeof *copy);
-    const nf_ivf_training training = {
-        .rows = copy, .count = count, .dims = dims, .lists = lists, .iterations = iterations, .seed = 1};
     result r = {.centroids = malloc((size_t)lists * dims * sizeof(float)),
                 .labels = malloc(count * sizeof(uint32_t)),
                 .sizes = calloc(lists, sizeof(uint64_t))};
-    assert_int_equal(nf_ivf_cluster(ctx, ops_of(ctx), &training, r.centroids), NF_OK);
+    assert_int_equal(cluster_rows(ctx, rows, count, dims, lists, iterations, r.centroids), NF_OK);
     for (uint64_t i = 0; i < count; i++) {
         double least = INFINITY;
         for (uint32_t c = 0; c < lists; c++) {
@@ -59,7 +77,6 @@ static result cluster(nf_context *ctx, const float *rows, uint64_t count, uint32
         if (r.sizes[c] > r.largest) r.largest = r.sizes[c];
         r.empty += r.sizes[c] == 0;
     }
-    free(copy);
     return r;
 }
 
@@ -162,28 +179,68 @@ static void test_threads(void **state)
     free(rows);
 }
 
-/* Groups list every row once, ascending within its cluster, with the label of the nearest centroid. */
+/* Which of count rows of 3 values is the same as one. */
+static uint64_t find_row(const float *rows, uint64_t count, const float *row)
+{
+    uint64_t i = 0;
+    while (i < count && memcmp(rows + i * 3, row, 3 * sizeof *row) != 0) i++;
+    return i;
+}
+
+/* Groups list every row of a range once, ascending within its cluster, with the nearest centroid; means are theirs; a set in
+ * the order of its members is the same rows. */
 static void test_groups(void **state)
 {
     (void)state;
-    const uint64_t count = 500;
-    nf_context    *ctx = exact_context(NF_ISA_AUTO, 2, 0);
-    float         *rows = malloc(count * 3 * sizeof *rows), centroids[9] = {0, 0, 0, 100, 100, 100, 0.5f, 0, 0};
-    nf_ivf_lloyd   lloyd = {.ctx = ctx, .ops = ops_of(ctx), .dims = 3, .seed = 1};
-    ivf_fill_mixture(rows, count, 3, 4, 5);
-    assert_int_equal(nf_ivf_lloyd_open(&lloyd, count, 3), NF_OK);
-    assert_int_equal(nf_ivf_lloyd_group(&lloyd, rows, count, centroids, 3), NF_OK);
-    assert_int_equal(lloyd.starts[0], 0);
-    assert_int_equal(lloyd.starts[1], lloyd.starts[2]); /* nothing is near the second */
-    assert_int_equal(lloyd.starts[3], count);
+    enum { COUNT_ROWS = 500, FIRST = 20 };
+    nf_context       *ctx = exact_context(NF_ISA_AUTO, 2, 0);
+    const nf_ivf_ops *ops = ops_of(ctx);
+    float             rows[COUNT_ROWS * 3], held[COUNT_ROWS * 3], members[COUNT_ROWS * 3], mean[3];
+    float             centroids[9] = {0, 0, 0, 100, 100, 100, 0.5f, 0, 0}, means[9] = {0, 0, 0, 7, 8, 9, 0, 0, 0};
+    uint64_t          numbers[COUNT_ROWS], starts[4], seen = 0;
+    nf_ivf_source    *source = NULL;
+    nf_ivf_set       *set = NULL;
+    const nf_matrix   data = {.data = rows, .rows = COUNT_ROWS, .dims = 3, .dtype = NF_DTYPE_F32};
+    ivf_fill_mixture(rows, COUNT_ROWS, 3, 4, 5);
+    for (uint64_t i = 0; i < COUNT_ROWS; i++) numbers[i] = i;
+    assert_int_equal(ops->source_open(ctx, &data, NF_METRIC_L2, &source), NF_OK);
+    assert_int_equal(ops->sample(ctx, source, numbers, COUNT_ROWS, mean, &set), NF_OK);
+    assert_int_equal(ops->set_rows(ctx, set, numbers, COUNT_ROWS, held), NF_OK);
+    for (int i = 0; i < COUNT_ROWS * 3; i++) assert_true(held[i] == (float)((double)rows[i] - (double)mean[i % 3]));
+
+    assert_int_equal(ops->set_group(ctx, set, FIRST, COUNT_ROWS - FIRST, centroids, 3, starts), NF_OK);
+    assert_int_equal(starts[0], 0);
+    assert_int_equal(starts[1], starts[2]); /* nothing is near the second */
+    assert_int_equal(starts[3], COUNT_ROWS - FIRST);
+    assert_int_equal(ops->set_members(ctx, set, numbers, COUNT_ROWS - FIRST, members), NF_OK);
+    assert_int_equal(ops->set_means(ctx, set, means), NF_OK);
+    assert_true(means[3] == 7 && means[4] == 8 && means[5] == 9);
     for (uint32_t c = 0; c < 3; c++) {
-        for (uint64_t i = lloyd.starts[c]; i < lloyd.starts[c + 1]; i++) {
-            assert_int_equal(lloyd.labels[lloyd.members[i]], c);
-            if (i > lloyd.starts[c]) assert_true(lloyd.members[i] > lloyd.members[i - 1]);
+        double   sum[3] = {0};
+        uint64_t before = 0;
+        for (uint64_t i = starts[c]; i < starts[c + 1]; i++) {
+            const float   *row = members + i * 3;
+            const uint64_t at = find_row(held, COUNT_ROWS, row);
+            const float    other = c == 0 ? 0.5f : 0.0f;
+            assert_true(at >= FIRST && at < COUNT_ROWS && (i == starts[c] || at > before));
+            assert_true(fabsf(row[0] - centroids[3 * c]) <= fabsf(row[0] - other) + 1e-6f);
+            before = at;
+            seen++;
+            for (int k = 0; k < 3; k++) sum[k] += (double)row[k];
+        }
+        for (int k = 0; k < 3 && starts[c + 1] > starts[c]; k++) {
+            assert_true(fabs((double)means[3 * c + (uint32_t)k] - sum[k] / (double)(starts[c + 1] - starts[c])) < 1e-6);
         }
     }
-    nf_ivf_lloyd_close(&lloyd);
-    free(rows);
+    assert_int_equal(seen, COUNT_ROWS - FIRST);
+
+    assert_int_equal(ops->set_group(ctx, set, 0, COUNT_ROWS, centroids, 3, starts), NF_OK);
+    assert_int_equal(ops->set_members(ctx, set, numbers, COUNT_ROWS, members), NF_OK);
+    assert_int_equal(ops->set_sort(ctx, set), NF_OK);
+    assert_int_equal(ops->set_rows(ctx, set, numbers, COUNT_ROWS, held), NF_OK);
+    assert_memory_equal(held, members, sizeof held);
+    ops->set_close(set);
+    ops->source_close(source);
     nf_context_destroy(ctx);
 }
 
@@ -247,7 +304,7 @@ static void test_random(void **state)
 static void test_faults(void **state)
 {
     (void)state;
-    float *rows = malloc(400 * 4 * sizeof *rows), *copy = malloc(400 * 4 * sizeof *copy), centroids[20 * 4];
+    float *rows = malloc(400 * 4 * sizeof *rows), centroids[20 * 4];
     ivf_fill_mixture(rows, 400, 4, 9, 2);
     for (long at = 1;; at++) {
         memory_hook       hook = {0};
@@ -257,11 +314,8 @@ static void test_faults(void **state)
         params.threads = at % 5 == 0 ? 2 : 1;
         params.allocator = memory_hook_allocator(&hook);
         assert_int_equal(nf_context_create(&params, &ctx, NULL), NF_OK);
-        memcpy(copy, rows, 400 * 4 * sizeof *copy);
-        const nf_ivf_training training = {
-            .rows = copy, .count = 400, .dims = 4, .lists = 20, .iterations = 2, .seed = 1};
         hook.fail_at = hook.calls + at;
-        const nf_status status = nf_ivf_cluster(ctx, ops_of(ctx), &training, centroids);
+        const nf_status status = cluster_rows(ctx, rows, 400, 4, 20, 2, centroids);
         const bool      reached = hook.calls >= hook.fail_at;
         nf_context_destroy(ctx);
         assert_int_equal(hook.live_blocks, 0);
@@ -272,7 +326,6 @@ static void test_faults(void **state)
         assert_int_equal(status, NF_ERR_MEMORY);
     }
     free(rows);
-    free(copy);
 }
 
 int main(void)

@@ -375,12 +375,12 @@ static void test_far_row(void **state)
 {
     (void)state;
     nf_context    *ctx = context(1);
-    float          values[2 * 8] = {0}, zero[8] = {0};
+    float          values[2 * 8] = {0}, zero[8] = {0}, centroid[8] = {0};
     const uint32_t labels[2] = {0, 0};
     for (int far = 0; far < 2; far++) {
-        values[11] = far ? 3.3e18f : 3.0e18f;
+        centroid[3] = far ? 3.3e18f : 3.0e18f;
         const parts from = {.rows = 2, .dims = 8, .lists = 1, .bits = 5, .metric = NF_METRIC_L2, .values = values,
-                            .centroids = zero, .mean = zero, .labels = labels, .seed = 1};
+                            .centroids = centroid, .mean = zero, .labels = labels, .seed = 1};
         coded at = code_parts(ctx, &from);
         assert_int_equal(at.status, far ? NF_ERR_VALUE : NF_OK);
         if (far) assert_non_null(strstr(nf_context_error(ctx)->text, "3.3e+18"));

@@ -28,6 +28,17 @@ typedef struct nf_ivf_index nf_ivf_index;
 typedef struct nf_ivf_filter nf_ivf_filter;
 
 typedef enum nf_rotation { NF_ROTATION_FAST = 0, NF_ROTATION_DENSE = 1 } nf_rotation;
+/* How a search sees queries while it scans short codes. Survivors are ranked with the whole query in any case.
+ * AUTO: the cpu engine's tables; on the cuda engine BITWISE4 or TILE, which give the same answers, by what is faster. */
+typedef enum nf_precision {
+    NF_PRECISION_AUTO = 0,
+    NF_PRECISION_LUT16 = 1,    /* cuda: tables of sums of four dims, binary16 */
+    NF_PRECISION_LUT32 = 2,    /* cuda: the same, binary32 */
+    NF_PRECISION_BITWISE4 = 3, /* cuda: 4 bits per dim, and-and-count */
+    NF_PRECISION_BITWISE8 = 4, /* cuda: 8 bits per dim */
+    NF_PRECISION_TILE = 5      /* cuda: 4 bits per dim, many queries at a time on tensor cores */
+} nf_precision;
+
 typedef enum nf_verify { NF_VERIFY_FULL = 0, NF_VERIFY_STRUCTURE = 1 } nf_verify;
 
 typedef struct nf_ivf_params {
@@ -84,8 +95,11 @@ typedef struct nf_ivf_search_params {
                              within 0.002 of the best; default 0.95. An index without a table: 32 + lists / 32 probes */
     double   epsilon0;    /* width of the lower bound in standard deviations; default 1.9; infinity: nothing is pruned */
     uint32_t rerank;      /* best candidates whose exact distance is computed; 0: none; needs keep_vectors */
-    uint32_t reserved;    /* 0 */
+    uint32_t precision;   /* nf_precision; default AUTO */
     const nf_ivf_filter *filter; /* only rows that it allows; NULL: all */
+    uint32_t results_place; /* nf_place of ids, distances and counts; DEVICE: cuda engine, no rerank; default HOST */
+    uint32_t reserved;      /* 0 */
+    void    *stream;        /* cudaStream_t that orders queries and results on the device; NULL: the default stream */
 } nf_ivf_search_params;
 
 /* Steps of a search, by nf_ivf_search_step_name. */

@@ -134,6 +134,8 @@ static const nf_param ivf_search_params[] = {
      "Without --probes: as few lists as gave this recall@10 when the index was built."},
     {"epsilon0", NF_PARAM_F64, AT(nf_ivf_search_params, epsilon0), "E", NULL, "1.9", 0, HUGE_VAL,
      "Width of the lower bound that prunes, in standard deviations; inf prunes nothing."},
+    {"precision", NF_PARAM_CHOICE, AT(nf_ivf_search_params, precision), "NAME", "auto|lut16|lut32|bitwise4|bitwise8|tile", "auto", 0, 0,
+     "How queries are seen while short codes are scanned; all but auto need the cuda engine."},
     {"rerank", NF_PARAM_U32, AT(nf_ivf_search_params, rerank), "N", NULL, "0", 0, 1000000,
      "Rank the best N candidates by exact distance; the index must have been built with --keep-vectors."},
 };

@@ -18,10 +18,20 @@ nf_status nf_vectors_pack(nf_context *ctx, nf_memory *memory, const float *vecto
                           nf_vectors_panel *panel);
 void nf_vectors_close(nf_vectors_panel *panel);
 
-nf_status nf_cpu_ivf_assign(nf_context *ctx, const float *rows, uint64_t count, uint32_t dims, const float *centroids,
-                            uint32_t lists, uint32_t *labels, float *distances);
+/* Centroids, packed for the search of the nearest. */
+typedef struct nf_centroids {
+    nf_vectors_panel panel;
+} nf_centroids;
+
+nf_status nf_centroids_open(nf_context *ctx, const float *values, uint32_t count, uint32_t dims, nf_centroids *out);
+void nf_centroids_close(nf_centroids *centroids);
+/* The nearest centroid of each row (count x dims), the lowest number among equals. */
+nf_status nf_centroids_assign(nf_context *ctx, const nf_centroids *centroids, const float *rows, uint64_t count,
+                              uint32_t *labels);
+
 nf_status nf_cpu_ivf_rotate(nf_context *ctx, const nf_rotation_map *map, const float *rows, uint64_t count, float *rotated);
-nf_status nf_cpu_ivf_encode(nf_context *ctx, const nf_ivf_encode_job *job);
+/* rotated: count x padded */
+nf_status nf_cpu_ivf_encode(nf_context *ctx, const nf_ivf_encode_job *job, const float *rotated, uint64_t count);
 nf_status nf_cpu_ivf_prepare(nf_context *ctx, nf_memory *memory, const nf_ivf_view *view, nf_ivf_prepared **out);
 void nf_cpu_ivf_prepared_close(nf_ivf_prepared *prepared);
 nf_status nf_cpu_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_ivf_prepared *prepared,

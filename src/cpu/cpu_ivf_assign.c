@@ -45,26 +45,18 @@ void nf_vectors_close(nf_vectors_panel *panel)
 
 typedef struct assignment {
     const nf_ivf_kernels *kernels;
-    nf_vectors_panel      panel;
+    const nf_centroids   *centroids;
     const float          *rows;
     uint64_t              count;
     uint32_t             *labels;
-    float                *distances;
     float                *products; /* per worker: ROWS x COLUMNS */
 } assignment;
-
-static float square_of(const float *row, uint32_t dims)
-{
-    double sum = 0;
-    for (uint32_t k = 0; k < dims; k++) sum += (double)row[k] * row[k];
-    return (float)sum;
-}
 
 /* Task: ROWS rows. */
 static nf_status assign_rows(void *arg, uint64_t task, uint32_t worker)
 {
     const assignment       *job = arg;
-    const nf_vectors_panel *panel = &job->panel;
+    const nf_vectors_panel *panel = &job->centroids->panel;
     const uint32_t          dims = panel->dims;
     const uint64_t          first = task * ROWS;
     const uint32_t          rows = (uint32_t)(job->count - first < ROWS ? job->count - first : ROWS);
@@ -86,29 +78,35 @@ static nf_status assign_rows(void *arg, uint64_t task, uint32_t worker)
             }
         }
     }
-    for (uint32_t i = 0; job->distances != NULL && i < rows; i++) {
-        job->distances[first + i] = fmaxf(0.0f, square_of(x + (size_t)i * dims, dims) + 2 * least[i]);
-    }
     return NF_OK;
 }
 
-nf_status nf_cpu_ivf_assign(nf_context *ctx, const float *rows, uint64_t count, uint32_t dims, const float *centroids,
-                            uint32_t lists, uint32_t *labels, float *distances)
+nf_status nf_centroids_open(nf_context *ctx, const float *values, uint32_t count, uint32_t dims, nf_centroids *out)
+{
+    return nf_vectors_pack(ctx, nf_context_memory(ctx), values, count, dims, &out->panel);
+}
+
+void nf_centroids_close(nf_centroids *centroids)
+{
+    nf_vectors_close(&centroids->panel);
+}
+
+nf_status nf_centroids_assign(nf_context *ctx, const nf_centroids *centroids, const float *rows, uint64_t count,
+                              uint32_t *labels)
 {
     const uint64_t tasks = (count + ROWS - 1) / ROWS;
     assignment     job = {
             .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)),
+            .centroids = centroids,
             .rows = rows,
             .count = count,
             .labels = labels,
-            .distances = distances,
     };
 
     if (count == 0) return NF_OK;
-    NF_TRY(nf_vectors_pack(ctx, nf_context_memory(ctx), centroids, lists, dims, &job.panel));
     job.products = nf_alloc(ctx, (uint64_t)nf_pool_workers(ctx, tasks) * ROWS * COLUMNS, sizeof(float));
-    const nf_status status = job.products == NULL ? nf_alloc_status(ctx) : nf_pool_run(ctx, assign_rows, &job, tasks);
+    if (job.products == NULL) return nf_alloc_status(ctx);
+    const nf_status status = nf_pool_run(ctx, assign_rows, &job, tasks);
     nf_free(job.products);
-    nf_vectors_close(&job.panel);
     return status;
 }

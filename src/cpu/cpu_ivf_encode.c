@@ -176,6 +176,8 @@ static void factors_of(const code_sums *sums, uint32_t metric, double mean, floa
 
 typedef struct row_encoder {
     const nf_ivf_encode_job *job;
+    const float             *rotated; /* count x padded */
+    uint64_t                 count;
     const nf_ivf_kernels    *kernels;
     nf_context              *ctx;
     float                   *residuals; /* per worker: padded */
@@ -248,7 +250,7 @@ static nf_status encode_row(const row_encoder *encoder, uint64_t i, float *resid
     const nf_ivf_encode_job *job = encoder->job;
     const nf_ivf_view       *view = job->view;
     const uint32_t           padded = view->padded, list = job->labels[i];
-    const float             *row = job->rotated + i * padded, *centroid = view->centroids + (size_t)list * padded;
+    const float             *row = encoder->rotated + i * padded, *centroid = view->centroids + (size_t)list * padded;
     const uint64_t           block = view->block_start[list] + job->slots[i] / NF_IVF_BLOCK;
     double                   square = 0, mean = 0;
 
@@ -275,7 +277,7 @@ static nf_status encode_rows(void *arg, uint64_t task, uint32_t worker)
 {
     const row_encoder *encoder = arg;
     const uint32_t padded = encoder->job->view->padded;
-    const uint64_t first = task * ROWS_PER_TASK, count = encoder->job->count;
+    const uint64_t first = task * ROWS_PER_TASK, count = encoder->count;
 
     for (uint64_t i = first; i < first + ROWS_PER_TASK && i < count; i++) {
         NF_TRY(encode_row(encoder, i, encoder->residuals + (size_t)worker * padded, encoder->codes + (size_t)worker * padded));
@@ -283,11 +285,11 @@ static nf_status encode_rows(void *arg, uint64_t task, uint32_t worker)
     return NF_OK;
 }
 
-nf_status nf_cpu_ivf_encode(nf_context *ctx, const nf_ivf_encode_job *job)
+nf_status nf_cpu_ivf_encode(nf_context *ctx, const nf_ivf_encode_job *job, const float *rotated, uint64_t count)
 {
-    const uint64_t tasks = (job->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
+    const uint64_t tasks = (count + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
     const uint64_t values = (uint64_t)nf_pool_workers(ctx, tasks) * job->view->padded;
-    row_encoder    encoder = {.job = job, .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)), .ctx = ctx};
+    row_encoder    encoder = {.job = job, .rotated = rotated, .count = count, .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)), .ctx = ctx};
 
     encoder.residuals = nf_alloc(ctx, values, sizeof(float));
     encoder.codes = nf_alloc(ctx, values, sizeof(uint16_t));

@@ -7,6 +7,7 @@
 
 #include "core/core_pool.h"
 #include "cpu_ivf_search.h"
+#include "cpu_ivf_source.h"
 
 #define CHUNK_BYTES ((size_t)8 << 20)
 #define CHUNK_MOST 4096u
@@ -159,9 +160,24 @@ nf_status nf_cpu_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_i
 }
 
 const nf_ivf_ops nf_cpu_ivf_ops = {
-    .assign = nf_cpu_ivf_assign,
+    .source_open = nf_cpu_ivf_source_open,
+    .source_close = nf_cpu_ivf_source_close,
+    .sample = nf_cpu_ivf_sample,
+    .block_rows = nf_cpu_ivf_block_rows,
+    .load = nf_cpu_ivf_load,
+    .use_centroids = nf_cpu_ivf_use_centroids,
+    .assign = nf_cpu_ivf_source_assign,
+    .encode = nf_cpu_ivf_source_encode,
+    .encode_end = nf_cpu_ivf_encode_end,
+    .truth = nf_cpu_ivf_truth,
+    .set_close = nf_cpu_ivf_set_close,
+    .set_rows = nf_cpu_ivf_set_rows,
+    .set_part = nf_cpu_ivf_set_part,
+    .set_group = nf_cpu_ivf_set_group,
+    .set_members = nf_cpu_ivf_set_members,
+    .set_means = nf_cpu_ivf_set_means,
+    .set_sort = nf_cpu_ivf_set_sort,
     .rotate = nf_cpu_ivf_rotate,
-    .encode = nf_cpu_ivf_encode,
     .prepare = nf_cpu_ivf_prepare,
     .prepared_close = nf_cpu_ivf_prepared_close,
     .search = nf_cpu_ivf_search,

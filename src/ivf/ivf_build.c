@@ -18,15 +18,6 @@
 
 #define LISTS_PER_ROOT 4.0         /* lists by default: this times sqrt(rows), but */
 #define ROWS_PER_LIST NF_IVF_BLOCK /* no fewer rows per list than fill a block */
-#define BLOCK_BYTES (8u << 20)     /* of a block of rows, at most: this and 2 MB per thread */
-#define BLOCK_BYTES_THREAD (2u << 20)
-#define LEAST_BLOCK_BYTES (64u << 10)
-
-static nf_ivf_rows rows_of(const nf_ivf_build_job *job, uint64_t first, uint64_t count)
-{
-    return (nf_ivf_rows){
-        .matrix = job->data, .what = "data", .metric = job->params.metric, .first = first, .count = count};
-}
 
 static void end_step(nf_ivf_build_job *job, nf_ivf_build_step step, double *started)
 {
@@ -53,24 +44,20 @@ static uint64_t sample_rows(const nf_ivf_build_job *job)
 
 static nf_status sample_step(nf_ivf_build_job *job)
 {
-    nf_context    *ctx = job->ctx;
-    const uint64_t n = job->data->rows, count = sample_rows(job);
-    uint64_t      *numbers = nf_alloc(ctx, count, sizeof *numbers);
-    nf_ivf_rows    rows = rows_of(job, 0, count);
+    nf_context       *ctx = job->ctx;
+    const nf_ivf_ops *ops = job->index->engine->ivf;
+    const uint64_t    n = job->data->rows, count = sample_rows(job);
+    uint64_t         *numbers;
 
     job->sample_count = count;
     nf_progress_begin(ctx, "sample", count);
-    job->sample = nf_alloc(ctx, count, job->data->dims * sizeof *job->sample);
-    if (numbers == NULL || job->sample == NULL) {
-        nf_free(numbers);
-        return nf_alloc_status(ctx);
-    }
+    NF_TRY(ops->source_open(ctx, job->data, job->params.metric, &job->source));
+    numbers = nf_alloc(ctx, count, sizeof *numbers);
+    if (numbers == NULL) return nf_alloc_status(ctx);
     for (uint64_t i = 0; i < count; i++) {
         numbers[i] = nf_ivf_random_spread(job->params.seed, NF_IVF_STREAM_SAMPLE, i, count, n);
     }
-    rows.numbers = numbers;
-    nf_status status = nf_ivf_rows_mean(ctx, &rows, job->index->owned.mean);
-    if (status >= 0) status = nf_ivf_rows_convert(ctx, &rows, job->index->owned.mean, job->sample);
+    const nf_status status = ops->sample(ctx, job->source, numbers, count, job->index->owned.mean, &job->sample);
     nf_progress_add(ctx, count);
     nf_free(numbers);
     return status;
@@ -79,8 +66,9 @@ static nf_status sample_step(nf_ivf_build_job *job)
 static nf_status cluster_step(nf_ivf_build_job *job)
 {
     const nf_ivf_view    *view = &job->index->view;
+    const nf_ivf_ops     *ops = job->index->engine->ivf;
     const nf_ivf_training training = {
-        .rows = job->sample,
+        .set = job->sample,
         .count = job->sample_count,
         .dims = view->dims,
         .lists = view->lists,
@@ -89,8 +77,8 @@ static nf_status cluster_step(nf_ivf_build_job *job)
     };
     job->centroids = nf_alloc(job->ctx, view->lists, view->dims * sizeof *job->centroids);
     if (job->centroids == NULL) return nf_alloc_status(job->ctx);
-    const nf_status status = nf_ivf_cluster(job->ctx, job->index->engine->ivf, &training, job->centroids);
-    nf_free(job->sample);
+    const nf_status status = nf_ivf_cluster(job->ctx, ops, &training, job->centroids);
+    ops->set_close(job->sample);
     job->sample = NULL;
     return status;
 }
@@ -137,39 +125,13 @@ static nf_status rotate_step(nf_ivf_build_job *job)
 
 /* ---- assign ---- */
 
-/* The buffers of a block: as many rows as an eighth of the memory left allows, within bounds. */
 static nf_status open_block(nf_ivf_build_job *job)
 {
-    const nf_ivf_view *view = &job->index->view;
-    const nf_memory   *memory = nf_context_memory(job->ctx);
-    const uint64_t     row_bytes = ((uint64_t)view->dims + view->padded) * sizeof(float) + 16;
-    uint64_t           bytes = BLOCK_BYTES + (uint64_t)nf_context_threads(job->ctx) * BLOCK_BYTES_THREAD;
-
-    if (nf_memory_limit(memory) != 0) {
-        const uint64_t limit = nf_memory_limit(memory), used = nf_memory_used(memory);
-        const uint64_t left = limit > used ? limit - used : 0;
-        if (bytes > left / 8) bytes = left / 8;
-        if (bytes < LEAST_BLOCK_BYTES) bytes = LEAST_BLOCK_BYTES;
-    }
-    job->block_rows = bytes / row_bytes + 1;
-    if (job->block_rows > view->rows) job->block_rows = view->rows;
-    job->rows = nf_alloc(job->ctx, job->block_rows, view->dims * sizeof(float));
-    job->rotated = nf_alloc(job->ctx, job->block_rows, view->padded * sizeof(float));
-    job->slots = nf_alloc(job->ctx, job->block_rows, sizeof *job->slots);
-    job->code_errors = nf_alloc(job->ctx, job->block_rows, sizeof *job->code_errors);
-    if (job->rows == NULL || job->rotated == NULL || job->slots == NULL || job->code_errors == NULL) {
-        return nf_alloc_status(job->ctx);
-    }
-    return NF_OK;
-}
-
-/* The next block of rows, from first on, converted into job->rows. */
-static nf_status read_block(nf_ivf_build_job *job, uint64_t first, uint64_t *count)
-{
-    const uint64_t left = job->data->rows - first;
-    *count = left < job->block_rows ? left : job->block_rows;
-    const nf_ivf_rows rows = rows_of(job, first, *count);
-    return nf_ivf_rows_convert(job->ctx, &rows, job->index->view.mean, job->rows);
+    uint64_t most;
+    NF_TRY(job->index->engine->ivf->block_rows(job->ctx, job->source, &most));
+    job->slots = nf_alloc(job->ctx, most, sizeof *job->slots);
+    job->code_errors = nf_alloc(job->ctx, most, sizeof *job->code_errors);
+    return job->slots == NULL || job->code_errors == NULL ? nf_alloc_status(job->ctx) : NF_OK;
 }
 
 static nf_status finish_block(nf_ivf_build_job *job, uint64_t count)
@@ -202,16 +164,17 @@ static nf_status place_lists(nf_ivf_build_job *job)
 static nf_status assign_step(nf_ivf_build_job *job)
 {
     const nf_ivf_view *view = &job->index->view;
+    const nf_ivf_ops  *ops = job->index->engine->ivf;
     uint64_t           count;
 
     nf_progress_begin(job->ctx, "assign", view->rows);
     job->labels = nf_alloc(job->ctx, view->rows, sizeof *job->labels);
     if (job->labels == NULL) return nf_alloc_status(job->ctx);
     NF_TRY(open_block(job));
+    NF_TRY(ops->use_centroids(job->ctx, job->source, job->centroids, view->lists));
     for (uint64_t first = 0; first < view->rows; first += count) {
-        NF_TRY(read_block(job, first, &count));
-        NF_TRY(job->index->engine->ivf->assign(job->ctx, job->rows, count, view->dims, job->centroids, view->lists,
-                                               job->labels + first, NULL));
+        NF_TRY(ops->load(job->ctx, job->source, view->mean, first, &count));
+        NF_TRY(ops->assign(job->ctx, job->source, job->labels + first));
         NF_TRY(finish_block(job, count));
     }
     nf_free(job->centroids);
@@ -289,23 +252,21 @@ static nf_status encode_step(nf_ivf_build_job *job)
     nf_progress_begin(job->ctx, "encode", index->view.rows);
     NF_TRY(open_codes(job));
     for (uint64_t first = 0; first < index->view.rows; first += count) {
-        NF_TRY(read_block(job, first, &count));
+        NF_TRY(ops->load(job->ctx, job->source, index->view.mean, first, &count));
         place_rows(job, first, count);
-        NF_TRY(ops->rotate(job->ctx, &index->view.rotation, job->rows, count, job->rotated));
         const nf_ivf_encode_job encode = {
             .view = &index->view,
-            .rotated = job->rotated,
             .labels = job->labels + first,
             .slots = job->slots,
-            .count = count,
             .blocks = index->owned.blocks,
             .records = index->owned.records,
             .code_errors = job->code_errors,
         };
-        NF_TRY(ops->encode(job->ctx, &encode));
+        NF_TRY(ops->encode(job->ctx, job->source, &encode));
         for (uint64_t i = 0; i < count; i++) sum += job->code_errors[i];
         NF_TRY(finish_block(job, count));
     }
+    NF_TRY(ops->encode_end(job->ctx, job->source));
     job->stats.code_error = sum / (double)index->view.rows;
     return nf_ivf_index_complete(job->ctx, index);
 }
@@ -314,12 +275,13 @@ static nf_status encode_step(nf_ivf_build_job *job)
 
 static void close_job(nf_ivf_build_job *job)
 {
-    nf_free(job->sample);
+    if (job->index != NULL && job->index->engine != NULL) {
+        job->index->engine->ivf->set_close(job->sample);
+        job->index->engine->ivf->source_close(job->source);
+    }
     nf_free(job->centroids);
     nf_free(job->labels);
     nf_free(job->cursor);
-    nf_free(job->rows);
-    nf_free(job->rotated);
     nf_free(job->slots);
     nf_free(job->code_errors);
 }
@@ -360,6 +322,7 @@ static nf_status begin(nf_ivf_build_job *job)
 
     NF_TRY(nf_ivf_check_matrix(ctx, data, "data"));
     if (data->rows == 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "data: 0 rows, at least 1 is needed");
+    if (data->place != NF_PLACE_HOST) return nf_fail(ctx, NF_ERR_UNSUPPORTED, "data: a build reads host memory");
     NF_TRY(check_ids(ctx, job->params.ids, data->rows, &wide));
     if (job->params.rotation == NF_ROTATION_DENSE && data->dims > NF_IVF_MOST_DENSE_DIMS) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "data: %u dims, a dense rotation allows at most %u; use the fast one",
@@ -379,6 +342,7 @@ static nf_status begin(nf_ivf_build_job *job)
         .wide_ids = wide,
         .vectors_dtype = data->dtype,
     };
+    NF_TRY(nf_ivf_index_choose_engine(ctx, index));
     index->owned.mean = nf_alloc_in(ctx, index->memory, data->dims, sizeof(float));
     if (index->owned.mean == NULL) return nf_alloc_status(ctx);
     index->view.mean = index->owned.mean;

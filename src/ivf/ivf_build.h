@@ -3,9 +3,9 @@
 #ifndef NF_IVF_BUILD_H
 #define NF_IVF_BUILD_H
 
+#include "engine/engine_ivf_rows.h"
 #include "ivf_index.h"
 #include "ivf_params.h"
-#include "ivf_rows.h"
 
 typedef struct nf_ivf_build_job {
     nf_context        *ctx;
@@ -14,16 +14,15 @@ typedef struct nf_ivf_build_job {
     nf_ivf_index      *index;
     nf_ivf_build_stats stats;
 
-    float    *sample;    /* rows that k-means looks at */
-    uint64_t  sample_count;
-    float    *centroids; /* lists x dims, not rotated */
-    uint32_t *labels;    /* list of each row */
-    uint64_t *cursor;    /* rows placed so far, per list */
+    nf_ivf_source *source;
+    nf_ivf_set    *sample;    /* rows that k-means looks at */
+    uint64_t       sample_count;
+    float         *centroids; /* lists x dims, not rotated */
+    uint32_t      *labels;    /* list of each row */
+    uint32_t      *cursor;    /* rows placed so far, per list */
 
-    /* a block of rows */
-    uint64_t  block_rows;
-    float    *rows, *rotated;
-    uint64_t *slots;
+    /* of a block of rows */
+    uint32_t *slots;
     double   *code_errors;
 } nf_ivf_build_job;
 

@@ -27,8 +27,7 @@ typedef struct calibration {
     uint32_t          asked;      /* results per row: one more than neighbours */
     uint32_t          neighbours; /* that count: fewer than 10 where there are fewer rows */
     uint64_t         *numbers;    /* which rows */
-    uint8_t          *raw;        /* these rows as they came */
-    float            *queries;    /* and as index rows, as a search has them */
+    float            *queries;    /* as index rows, as a search has them */
     double           *factors;    /* IP: what they were scaled by */
     int64_t          *true_ids;   /* count x asked */
     double           *true_distances;
@@ -44,7 +43,6 @@ static nf_status open_calibration(calibration *at)
     const uint64_t results = at->count * at->asked;
 
     at->numbers = nf_alloc(ctx, at->count, sizeof *at->numbers);
-    at->raw = nf_alloc(ctx, at->count, dims * nf_dtype_bytes((nf_dtype)at->job->data->dtype));
     at->queries = nf_alloc(ctx, at->count, dims * sizeof *at->queries);
     at->factors = nf_alloc(ctx, at->count, sizeof *at->factors);
     at->true_ids = nf_alloc(ctx, results, sizeof *at->true_ids);
@@ -52,7 +50,7 @@ static nf_status open_calibration(calibration *at)
     at->slots = nf_alloc(ctx, results, sizeof *at->slots);
     at->values = nf_alloc(ctx, results, sizeof *at->values);
     at->pair = nf_alloc(ctx, 2, dims * sizeof *at->pair);
-    if (at->numbers == NULL || at->raw == NULL || at->queries == NULL || at->factors == NULL ||
+    if (at->numbers == NULL || at->queries == NULL || at->factors == NULL ||
         at->true_ids == NULL || at->true_distances == NULL || at->slots == NULL || at->values == NULL || at->pair == NULL) {
         return nf_alloc_status(ctx);
     }
@@ -62,7 +60,6 @@ static nf_status open_calibration(calibration *at)
 static void close_calibration(calibration *at)
 {
     nf_free(at->numbers);
-    nf_free(at->raw);
     nf_free(at->queries);
     nf_free(at->factors);
     nf_free(at->true_ids);
@@ -89,15 +86,10 @@ static nf_status find_truth(calibration *at)
 {
     nf_ivf_build_job *job = at->job;
     const nf_matrix  *data = job->data;
-    const size_t      bytes = data->dims * nf_dtype_bytes((nf_dtype)data->dtype);
-    nf_knn_params     params = {.struct_size = sizeof params, .k = at->asked, .metric = job->params.metric};
-    nf_knn_stats      stats = {.struct_size = sizeof stats};
 
     for (uint64_t i = 0; i < at->count; i++) {
         at->numbers[i] = nf_ivf_random_spread(job->params.seed, NF_IVF_STREAM_RECALL, i, at->count, data->rows);
-        memcpy(at->raw + i * bytes, nf_matrix_row(data, at->numbers[i]), bytes);
     }
-    const nf_matrix   queries = {.data = at->raw, .rows = at->count, .dims = data->dims, .dtype = data->dtype};
     const nf_ivf_rows rows = {
         .matrix = data,
         .what = "data",
@@ -108,7 +100,8 @@ static nf_status find_truth(calibration *at)
         .factors = job->index->ip_length > 0.0 ? at->factors : NULL,
     };
     NF_TRY(nf_ivf_rows_convert(job->ctx, &rows, job->index->view.mean, at->queries));
-    NF_TRY(job->index->engine->knn(job->ctx, data, &queries, &params, at->true_ids, at->true_distances, NULL, &stats));
+    NF_TRY(job->index->engine->ivf->truth(job->ctx, job->source, at->numbers, at->count, at->asked, at->true_ids,
+                                          at->true_distances));
     leave_out(at);
     return NF_OK;
 }

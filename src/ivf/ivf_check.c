@@ -12,7 +12,7 @@
 #include "ivf_file.h"
 #include "ivf_params.h"
 #include "ivf_rotation.h"
-#include "ivf_rows.h"
+#include "engine/engine_ivf_rows.h"
 #include "matrix/matrix_convert.h"
 
 #define TASK_LISTS 64u

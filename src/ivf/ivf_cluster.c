@@ -24,7 +24,7 @@ typedef struct clustering {
     nf_context            *ctx;
     const nf_ivf_training *training;
     float                 *centroids;  /* of the lists */
-    float                 *meso;       /* centroids of the mesoclusters; behind them one row for sorting */
+    float                 *meso;       /* centroids of the mesoclusters */
     uint64_t              *starts;     /* of the mesoclusters in the sorted sample: mesos + 1 */
     uint32_t              *shares;     /* lists of each mesocluster */
     uint64_t              *remainders; /* for sharing */
@@ -39,57 +39,35 @@ static uint32_t root(uint32_t value)
     return result;
 }
 
-static void copy_row(float *to, const float *from, uint32_t dims)
+/* The start: clusters rows of first .. first + count - 1 of a set, spread. */
+static nf_status start(const clustering *at, nf_ivf_set *set, uint64_t first, uint64_t count, uint32_t clusters,
+                       uint64_t number, float *centroids)
 {
-    memcpy(to, from, dims * sizeof *to);
-}
-
-/* The start: clusters rows of count, spread. */
-static void start(const clustering *at, const float *rows, uint64_t count, uint32_t clusters, uint64_t number,
-                  float *centroids)
-{
-    const uint32_t dims = at->training->dims;
+    uint64_t *which = nf_alloc(at->ctx, clusters, sizeof *which);
+    if (which == NULL) return nf_alloc_status(at->ctx);
     for (uint32_t c = 0; c < clusters; c++) {
-        const uint64_t row = nf_ivf_random_spread(at->training->seed + number, NF_IVF_STREAM_START, c, clusters, count);
-        copy_row(centroids + (size_t)c * dims, rows + row * dims, dims);
+        which[c] =
+            first + nf_ivf_random_spread(at->training->seed + number, NF_IVF_STREAM_START, c, clusters, count);
     }
+    const nf_status status = at->lloyd.ops->set_rows(at->ctx, set, which, clusters, centroids);
+    nf_free(which);
+    return status;
 }
 
 /* Mesoclusters, on a part of the sample. */
 static nf_status find_mesos(clustering *at)
 {
     const nf_ivf_training *training = at->training;
-    const uint32_t         dims = training->dims;
+    const nf_ivf_ops      *ops = at->lloyd.ops;
     const uint64_t         most = (uint64_t)at->mesos * MESO_ROWS;
     const uint64_t         count = training->count < most ? training->count : most;
-    float                 *part = nf_alloc(at->ctx, count, dims * sizeof *part);
+    nf_ivf_set            *part = NULL;
 
-    if (part == NULL) return nf_alloc_status(at->ctx);
-    for (uint64_t i = 0; i < count; i++) {
-        copy_row(part + i * dims, training->rows + i * training->count / count * dims, dims);
-    }
-    start(at, part, count, at->mesos, 0, at->meso);
-    const nf_status status = nf_ivf_lloyd_run(&at->lloyd, part, count, at->meso, at->mesos, MESO_ITERATIONS);
-    nf_free(part);
+    nf_status status = ops->set_part(at->ctx, training->set, count, &part);
+    if (status >= 0) status = start(at, part, 0, count, at->mesos, 0, at->meso);
+    if (status >= 0) status = nf_ivf_lloyd_run(&at->lloyd, part, 0, count, at->meso, at->mesos, MESO_ITERATIONS);
+    ops->set_close(part);
     return status;
-}
-
-/* Puts rows[order[i]] to place i, in place: along the cycles of the permutation. order is used up. */
-static void permute(float *rows, uint32_t dims, uint32_t *order, uint64_t count, float *spare)
-{
-    for (uint64_t first = 0; first < count; first++) {
-        if (order[first] == first) continue;
-        copy_row(spare, rows + first * dims, dims);
-        uint64_t to = first;
-        while (order[to] != first) {
-            const uint64_t from = order[to];
-            copy_row(rows + to * dims, rows + from * dims, dims);
-            order[to] = (uint32_t)to;
-            to = from;
-        }
-        copy_row(rows + to * dims, spare, dims);
-        order[to] = (uint32_t)to;
-    }
 }
 
 static int by_number_descending(const void *a, const void *b)
@@ -119,20 +97,18 @@ static void share_lists(clustering *at)
 static nf_status split_mesos(clustering *at)
 {
     const nf_ivf_training *training = at->training;
-    const uint32_t         dims = training->dims;
+    const nf_ivf_ops      *ops = at->lloyd.ops;
     float                 *centroids = at->centroids;
 
-    NF_TRY(nf_ivf_lloyd_group(&at->lloyd, training->rows, training->count, at->meso, at->mesos));
-    memcpy(at->starts, at->lloyd.starts, ((size_t)at->mesos + 1) * sizeof *at->starts);
-    permute(training->rows, dims, at->lloyd.members, training->count, at->meso + (size_t)at->mesos * dims);
+    NF_TRY(ops->set_group(at->ctx, training->set, 0, training->count, at->meso, at->mesos, at->starts));
+    NF_TRY(ops->set_sort(at->ctx, training->set));
     share_lists(at);
     for (uint32_t m = 0; m < at->mesos; m++) {
-        const float   *rows = training->rows + at->starts[m] * dims;
-        const uint64_t count = at->starts[m + 1] - at->starts[m];
+        const uint64_t first = at->starts[m], count = at->starts[m + 1] - first;
         if (at->shares[m] == 0) continue;
-        start(at, rows, count, at->shares[m], 1 + m, centroids);
-        NF_TRY(nf_ivf_lloyd_run(&at->lloyd, rows, count, centroids, at->shares[m], FINE_ITERATIONS));
-        centroids += (size_t)at->shares[m] * dims;
+        NF_TRY(start(at, training->set, first, count, at->shares[m], 1 + m, centroids));
+        NF_TRY(nf_ivf_lloyd_run(&at->lloyd, training->set, first, count, centroids, at->shares[m], FINE_ITERATIONS));
+        centroids += (size_t)at->shares[m] * training->dims;
     }
     return NF_OK;
 }
@@ -141,12 +117,12 @@ static nf_status hierarchical_start(clustering *at)
 {
     const nf_ivf_training *training = at->training;
     if (training->lists < FEW_LISTS) {
-        start(at, training->rows, training->count, training->lists, 0, at->centroids);
-        return nf_ivf_lloyd_run(&at->lloyd, training->rows, training->count, at->centroids, training->lists,
+        NF_TRY(start(at, training->set, 0, training->count, training->lists, 0, at->centroids));
+        return nf_ivf_lloyd_run(&at->lloyd, training->set, 0, training->count, at->centroids, training->lists,
                                 FINE_ITERATIONS);
     }
     at->mesos = root(training->lists);
-    at->meso = nf_alloc(at->ctx, (uint64_t)at->mesos + 1, training->dims * sizeof *at->meso);
+    at->meso = nf_alloc(at->ctx, at->mesos, training->dims * sizeof *at->meso);
     at->starts = nf_alloc(at->ctx, (uint64_t)at->mesos + 1, sizeof *at->starts);
     at->shares = nf_alloc(at->ctx, at->mesos, sizeof *at->shares);
     at->remainders = nf_alloc(at->ctx, at->mesos, sizeof *at->remainders);
@@ -162,10 +138,10 @@ nf_status nf_ivf_cluster(nf_context *ctx, const nf_ivf_ops *ops, const nf_ivf_tr
     clustering at = {.ctx = ctx, .training = training, .centroids = centroids};
     at.lloyd = (nf_ivf_lloyd){.ctx = ctx, .ops = ops, .dims = training->dims, .seed = training->seed};
     nf_progress_begin(ctx, "cluster", training->count * (FINE_ITERATIONS + training->iterations + 2));
-    nf_status status = nf_ivf_lloyd_open(&at.lloyd, training->count, training->lists);
+    nf_status status = nf_ivf_lloyd_open(&at.lloyd, training->lists);
     if (status >= 0) status = hierarchical_start(&at);
     if (status >= 0) {
-        status = nf_ivf_lloyd_run(&at.lloyd, training->rows, training->count, centroids, training->lists,
+        status = nf_ivf_lloyd_run(&at.lloyd, training->set, 0, training->count, centroids, training->lists,
                                   training->iterations);
     }
     nf_ivf_lloyd_close(&at.lloyd);

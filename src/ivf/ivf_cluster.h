@@ -7,11 +7,11 @@
 #include "engine/engine_ivf.h"
 
 typedef struct nf_ivf_training {
-    float   *rows;  /* count x dims; their order is changed */
-    uint64_t count; /* at least lists; below 2^32 */
-    uint32_t dims, lists;
-    uint32_t iterations; /* over all lists, after the hierarchical start */
-    uint64_t seed;
+    nf_ivf_set *set;   /* its order is changed */
+    uint64_t    count; /* rows of it: at least lists; below 2^32 */
+    uint32_t    dims, lists;
+    uint32_t    iterations; /* over all lists, after the hierarchical start */
+    uint64_t    seed;
 } nf_ivf_training;
 
 /* Fills centroids (lists x dims). Same training, engine and instruction set: the same centroids. */

@@ -223,6 +223,7 @@ static nf_status open_file(nf_ivf_opening *at, const nf_ivf_open_params *params)
     nf_sealed_describe(index->file, &index->info);
     NF_TRY(refuse_unknown(at));
     NF_TRY(read_params(at, &held));
+    NF_TRY(nf_ivf_index_choose_engine(ctx, index));
     NF_TRY(find_tables(at));
     NF_TRY(nf_ivf_check_lists(at));
     NF_TRY(nf_ivf_check_tables(at));

@@ -17,13 +17,13 @@ nf_status nf_ivf_index_new(nf_context *ctx, nf_ivf_index **out)
         return nf_alloc_status(ctx);
     }
     index->memory = memory;
-    const nf_status status = nf_engine_for(ctx, NF_WORK_IVF, 0, 0, &index->engine);
-    if (status < 0) {
-        nf_ivf_release(index);
-        return status;
-    }
     *out = index;
     return NF_OK;
+}
+
+nf_status nf_ivf_index_choose_engine(nf_context *ctx, nf_ivf_index *index)
+{
+    return nf_engine_for(ctx, NF_WORK_IVF, index->view.rows, index->view.dims, &index->engine);
 }
 
 void nf_ivf_release(nf_ivf_index *index)

@@ -37,8 +37,11 @@ struct nf_ivf_index {
     nf_sealed_info       info;
 };
 
-/* An empty index for the context's engine. Released by nf_ivf_release. */
+/* An empty index, without an engine. Released by nf_ivf_release. */
 nf_status nf_ivf_index_new(nf_context *ctx, nf_ivf_index **out);
+
+/* Chooses the engine for the rows and dims of the view. */
+nf_status nf_ivf_index_choose_engine(nf_context *ctx, nf_ivf_index *index);
 
 /* Fills block_start (lists + 1) from list_start. */
 void nf_ivf_block_starts(const uint64_t *list_start, uint32_t lists, uint64_t *block_start);

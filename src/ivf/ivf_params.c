@@ -92,6 +92,8 @@ nf_status nf_ivf_search_params_take(nf_context *ctx, const nf_ivf_search_params 
     if (from == NULL) return NF_OK;
     NF_TRY(take(ctx, to, sizeof *to, from, "nf_ivf_search_params_init"));
     NF_TRY(check_range(ctx, "k", to->k, 1, NF_MAX_K));
+    NF_TRY(check_range(ctx, "precision", to->precision, 0, NF_PRECISION_TILE));
+    NF_TRY(check_range(ctx, "results_place", to->results_place, 0, NF_PLACE_DEVICE));
     NF_TRY(check_range(ctx, "reserved", to->reserved, 0, 0));
     NF_TRY(check_range(ctx, "rerank", to->rerank, 0, NF_IVF_MOST_RERANK));
     if (!(to->recall >= 0.0 && to->recall <= 1.0)) {

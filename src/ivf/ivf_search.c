@@ -20,7 +20,7 @@
 #include "ivf_filter.h"
 #include "ivf_index.h"
 #include "ivf_params.h"
-#include "ivf_rows.h"
+#include "engine/engine_ivf_rows.h"
 #include "matrix/matrix_convert.h"
 
 #define BLOCK_BYTES (32u << 20) /* of a block of queries with its results, at most */
@@ -223,6 +223,34 @@ static void close_blocks(search_job *job)
     nf_free(job->pair);
 }
 
+/* From queries to results by the engine alone. */
+static nf_status answer(search_job *job)
+{
+    const nf_ivf_index  *index = job->index;
+    const nf_ivf_results results = {
+        .ids = job->ids,
+        .distances = job->distances,
+        .counts = job->counts,
+        .place = job->params.results_place,
+        .stream = job->params.stream,
+    };
+    return index->engine->ivf->answer(job->ctx, &index->view, index->prepared, job->queries, &job->question,
+                                      index->ip_length, &results, &job->counters);
+}
+
+static nf_status answer_by_blocks(search_job *job)
+{
+    nf_status status = open_blocks(job);
+    while (status >= 0 && job->first < job->queries->rows) {
+        const uint64_t left = job->queries->rows - job->first;
+        job->count = left < job->block_rows ? left : job->block_rows;
+        status = search_block(job);
+        job->first += job->count;
+    }
+    close_blocks(job);
+    return status;
+}
+
 static uint32_t choose_probes(const nf_ivf_index *index, const nf_ivf_search_params *params)
 {
     const uint32_t lists = index->view.lists, points = index->recall_points;
@@ -237,6 +265,24 @@ static uint32_t choose_probes(const nf_ivf_index *index, const nf_ivf_search_par
         probes = index->recall[entry].probes;
     }
     return probes < lists ? probes : lists;
+}
+
+/* What only an engine with a device can do. */
+static nf_status check_device(const search_job *job)
+{
+    const nf_ivf_search_params *params = &job->params;
+    const char                 *name = job->index->engine->name;
+    const bool on_device = job->queries->place != NF_PLACE_HOST || params->results_place != NF_PLACE_HOST;
+    if (on_device && job->index->engine->ivf->answer == NULL) {
+        return nf_fail(job->ctx, NF_ERR_UNSUPPORTED, "the %s engine needs queries and results in host memory", name);
+    }
+    if (on_device && params->rerank != 0) {
+        return nf_fail(job->ctx, NF_ERR_UNSUPPORTED, "rerank needs queries and results in host memory");
+    }
+    if (params->precision != NF_PRECISION_AUTO && job->index->engine->ivf->answer == NULL) {
+        return nf_fail(job->ctx, NF_ERR_UNSUPPORTED, "the %s engine has the precision auto alone", name);
+    }
+    return NF_OK;
 }
 
 static nf_status check(search_job *job)
@@ -254,6 +300,7 @@ static nf_status check(search_job *job)
     if (job->queries->rows > 0 && (job->ids == NULL || job->distances == NULL)) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "ids or distances are NULL");
     }
+    NF_TRY(check_device(job));
     if (params->rerank != 0 && index->view.vectors == NULL) {
         return nf_fail(ctx, NF_ERR_UNSUPPORTED, "rerank is %u, but the index was built without keep_vectors",
                        params->rerank);
@@ -269,6 +316,7 @@ static nf_status check(search_job *job)
         .probes = choose_probes(index, params),
         .epsilon0 = params->epsilon0,
         .allowed = filter != NULL ? filter->allowed : NULL,
+        .precision = params->precision,
     };
     return NF_OK;
 }
@@ -298,14 +346,8 @@ nf_status nf_ivf_search(nf_context *ctx, const nf_ivf_index *index, const nf_mat
     NF_TRY(nf_ivf_search_params_take(ctx, params, &job.params));
     NF_TRY(check(&job));
     nf_progress_begin(ctx, "search", queries->rows);
-    nf_status status = open_blocks(&job);
-    while (status >= 0 && job.first < queries->rows) {
-        const uint64_t left = queries->rows - job.first;
-        job.count = left < job.block_rows ? left : job.block_rows;
-        status = search_block(&job);
-        job.first += job.count;
-    }
-    close_blocks(&job);
+    const nf_status status =
+        index->engine->ivf->answer != NULL && job.params.rerank == 0 ? answer(&job) : answer_by_blocks(&job);
     if (status >= 0) fill_stats(&job, started, stats);
     return status;
 }

@@ -165,6 +165,10 @@ static inline unsigned __brev(unsigned x)
     for (int i = 0; i < 32; i++) out |= (x >> i & 1u) << (31 - i);
     return out;
 }
+static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by)
+{
+    return (unsigned)(((unsigned long long)high << 32 | low) >> (by & 31));
+}
 template <typename To, typename From>
 static inline To nf_emulated_bits(From from)
 {
@@ -203,6 +207,12 @@ static inline float __fadd_ru(float a, float b) { return __double2float_ru((doub
 static inline float __fadd_rd(float a, float b) { return __double2float_rd((double)a + (double)b); }
 static inline float __fmul_ru(float a, float b) { return __double2float_ru((double)a * (double)b); }
 static inline float __fmul_rd(float a, float b) { return __double2float_rd((double)a * (double)b); }
+static inline float __fmaf_rd(float a, float b, float c)
+{
+    const double product = (double)a * (double)b, sum = product + (double)c; /* the product is exact, the sum may not be */
+    const double part = sum - product, error = (product - (sum - part)) + ((double)c - part);
+    return __double2float_rd(error < 0.0 ? std::nextafter(sum, -INFINITY) : sum);
+}
 template <typename T>
 static inline T __ldg(const T *from) { return *from; }
 template <typename T>

@@ -5,7 +5,7 @@
  * Squared norms of binary32 rows must not overflow: with values up to 2^53 and 2^13 dims, a squared distance between
  * two rows is at most 2^121. Under COSINE any finite row is fine, since it is scaled to length 1 first.
  */
-#include "ivf_rows.h"
+#include "engine_ivf_rows.h"
 
 #include <float.h>
 #include <math.h>
@@ -48,8 +48,6 @@ nf_status nf_ivf_check_matrix(nf_context *ctx, const nf_matrix *matrix, const ch
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: stride is %llu bytes, a row takes %llu", what,
                        (unsigned long long)matrix->stride_bytes, (unsigned long long)(matrix->dims * bytes));
     }
-    if (matrix->place != NF_PLACE_HOST)
-        return nf_fail(ctx, NF_ERR_UNSUPPORTED, "%s: the cpu engine needs host memory", what);
     if (matrix->data == NULL && matrix->rows > 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: data is NULL", what);
     return NF_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the rows of a matrix to the rows of an index: binary32, normalised under COSINE, the global mean removed. */
-#ifndef NF_IVF_ROWS_H
-#define NF_IVF_ROWS_H
+#ifndef NF_ENGINE_IVF_ROWS_H
+#define NF_ENGINE_IVF_ROWS_H
 
 #include <stdint.h>
 
