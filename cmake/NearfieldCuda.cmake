@@ -11,7 +11,7 @@ set(cuda_oldest 12.4)
 # What the module shares with the library: functions without state, which it holds a second time.
 set(NEARFIELD_CUDA_SHARED_SOURCES
     matrix/matrix_convert.c matrix/matrix_distance.c matrix/matrix_dtype.c matrix/matrix_exact.c engine/engine_rule.c
-    engine/engine_dims.c)
+    engine/engine_dims.c engine/engine_ivf_rows.c matrix/matrix_metric.c)
 list(TRANSFORM NEARFIELD_CUDA_SHARED_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/src/")
 
 # cmake 3.25 looks for nvcc in PATH and CUDACXX alone, NVIDIA's packages put it into /usr/local/cuda.

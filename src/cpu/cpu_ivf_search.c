@@ -162,6 +162,7 @@ nf_status nf_cpu_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_i
 const nf_ivf_ops nf_cpu_ivf_ops = {
     .source_open = nf_cpu_ivf_source_open,
     .source_close = nf_cpu_ivf_source_close,
+    .set_room = nf_cpu_ivf_set_room,
     .sample = nf_cpu_ivf_sample,
     .block_rows = nf_cpu_ivf_block_rows,
     .load = nf_cpu_ivf_load,

@@ -48,6 +48,13 @@ void nf_cpu_ivf_source_close(nf_ivf_source *source)
     nf_free(source);
 }
 
+/* What memory holds, src/ivf has seen to. */
+uint64_t nf_cpu_ivf_set_room(nf_context *ctx, const nf_ivf_source *source)
+{
+    (void)ctx;
+    return source->data->rows;
+}
+
 nf_status nf_cpu_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean,
                             nf_ivf_set **out)
 {

@@ -7,6 +7,7 @@
 
 nf_status nf_cpu_ivf_source_open(nf_context *ctx, const nf_matrix *data, uint32_t metric, nf_ivf_source **out);
 void nf_cpu_ivf_source_close(nf_ivf_source *source);
+uint64_t nf_cpu_ivf_set_room(nf_context *ctx, const nf_ivf_source *source);
 nf_status nf_cpu_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean,
                             nf_ivf_set **out);
 nf_status nf_cpu_ivf_block_rows(nf_context *ctx, nf_ivf_source *source, uint64_t *most);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The CUDA engine: its table of operations, and the module's table (engine_module.h). */
 #include "cuda_device.h"
+#include "cuda_ivf.h"
 #include "cuda_points.h"
 #include "cuda_search.h"
 
@@ -24,6 +25,7 @@ static const nf_engine_ops cuda_engine = {
     .batch_rows = nf_cuda_batch_rows,
     .compress = nf_cuda_compress,
     .deliver = nf_cuda_deliver,
+    .ivf = &nf_cuda_ivf_ops,
 };
 
 /* A device that opens can do the work. */

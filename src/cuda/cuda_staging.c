@@ -265,10 +265,22 @@ static nf_status small_upload(staged_copy *copy)
     return status;
 }
 
+/* Memory that the caller has pinned needs no staging. */
+static bool is_pinned(const void *memory)
+{
+    struct cudaPointerAttributes attributes;
+    const cudaError_t error = cudaPointerGetAttributes(&attributes, memory);
+    if (error != cudaSuccess) (void)cudaGetLastError();
+    return error == cudaSuccess && attributes.type == cudaMemoryTypeHost;
+}
+
 static nf_status run_copy(staged_copy *copy)
 {
     copy->chunks = (copy->bytes + CHUNK - 1) / CHUNK;
     atomic_init(&copy->next, 0);
+    if (copy->row_bytes == copy->bytes && is_pinned(copy->download ? copy->to : copy->from)) {
+        return plain_chunk(copy, 0, copy->bytes);
+    }
     if (copy->bytes <= SMALL) {
         return copy->row_bytes < copy->bytes ? small_upload(copy) : plain_chunk(copy, 0, copy->bytes);
     }

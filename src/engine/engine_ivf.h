@@ -122,6 +122,8 @@ typedef struct nf_ivf_ops {
 
     nf_status (*source_open)(nf_context *ctx, const nf_matrix *data, uint32_t metric, nf_ivf_source **out);
     void (*source_close)(nf_ivf_source *source);
+    /* The most rows that sample can take. */
+    uint64_t (*set_room)(nf_context *ctx, const nf_ivf_source *source);
     /* The mean (dims values) of the rows with these numbers, and a set of them as index rows. */
     nf_status (*sample)(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean,
                         nf_ivf_set **out);

@@ -153,17 +153,17 @@ static nf_status report(nf_context *ctx, rows_job *job, uint64_t i)
     nf_matrix_row_f64(rows->matrix, row, values);
     if (column < dims && isfinite(values[column])) {
         return nf_fail(ctx, NF_ERR_VALUE, "%s: row %llu, column %u (counted from 0) holds an integer beyond 2^53",
-                       rows->what, (unsigned long long)row, column);
+                       rows->what, (unsigned long long)(rows->named_from + row), column);
     }
     if (column < dims) {
         return nf_fail(ctx, NF_ERR_VALUE, "%s: row %llu, column %u (counted from 0) is NaN or infinite", rows->what,
-                       (unsigned long long)row, column);
+                       (unsigned long long)(rows->named_from + row), column);
     }
     for (column = 0; column + 1 < dims && fabs(values[column]) <= LARGEST; column++) {
     }
     return nf_fail(ctx, NF_ERR_VALUE,
                    "%s: row %llu, column %u (counted from 0) is %g; allowed are absolute values up to 2^53 (9.0e15)",
-                   rows->what, (unsigned long long)row, column, values[column]);
+                   rows->what, (unsigned long long)(rows->named_from + row), column, values[column]);
 }
 
 static nf_status run(nf_context *ctx, rows_job *job, nf_task_fn fn, uint64_t tasks)

@@ -20,6 +20,7 @@ typedef struct nf_ivf_rows {
     const uint64_t  *numbers; /* NULL: consecutive */
     double           length;  /* with factors: rows are scaled to this length, before the mean goes */
     double          *factors; /* count: by what; NULL: rows are not scaled */
+    uint64_t         named_from; /* number of the matrix's first row where errors name a row */
 } nf_ivf_rows;
 
 /* Checks a matrix: shape, type, place. */

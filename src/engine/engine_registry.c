@@ -10,7 +10,7 @@
 
 extern const nf_engine_ops nf_cpu_engine;
 
-/* From this many rows on, AUTO looks for a GPU. Fewer are joined on the CPU in less time than the driver takes to start. */
+/* From this many rows on, AUTO looks for a GPU. Fewer are worked off on the CPU in less time than the driver takes to start. */
 #define AUTO_ROWS 50000
 #define TEXT_OF_MACRO(macro) TEXT_OF(macro)
 #define TEXT_OF(token) #token
@@ -108,7 +108,6 @@ static nf_status use_cuda(nf_context *ctx, nf_work work, const nf_engine_ops **o
     return NF_OK;
 }
 
-/* Joins large enough go to the GPU, where there is one that can be used. A failure to open it is no failure of the call. */
 /* Whether an index of so many values fits the device: its rows are there twice, of 8 bytes a value at most, while it is made.
  * Only for auto: an engine asked for by name tries. */
 static bool fits(const nf_context *ctx, const nf_module_device *about, uint64_t rows, uint32_t dims)
@@ -118,13 +117,14 @@ static bool fits(const nf_context *ctx, const nf_module_device *about, uint64_t 
     return need <= (double)(asked != 0 && asked < most ? asked : most);
 }
 
+/* Work large enough goes to the GPU, where there is one that can be used. A failure to open it is no failure of the call. */
 static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out)
 {
     nf_module_device about;
     const char      *reason = "";
     char             why[NF_ENGINE_WHY];
 
-    if (work != NF_WORK_RADIUS) return use_cpu(ctx, "the cuda engine is for joins by radius", out);
+    if (work == NF_WORK_KNN) return use_cpu(ctx, "the cuda engine is for joins by radius and approximate search", out);
     if (nf_context_isa_named(ctx)) return use_cpu(ctx, "an instruction set was asked for", out);
     if (rows < AUTO_ROWS) return use_cpu(ctx, "fewer than " TEXT_OF_MACRO(AUTO_ROWS) " rows", out);
     if (!describe_cuda(nf_context_settings(ctx)->device, &about, &reason)) return use_cpu(ctx, reason, out);
@@ -154,8 +154,8 @@ static void describe_choice(int32_t device, nf_engine_info *info)
     const char      *reason = "";
     info->usable = 1;
     if (describe_cuda(device, &about, &reason)) {
-        snprintf(info->reason, sizeof info->reason, "cuda for joins by radius of " TEXT_OF_MACRO(AUTO_ROWS)
-                 " rows or more, unless --isa is given; cpu for all else");
+        snprintf(info->reason, sizeof info->reason, "cuda for joins by radius and approximate search of "
+                 TEXT_OF_MACRO(AUTO_ROWS) " rows or more, unless --isa is given; cpu for all else");
     } else {
         snprintf(info->reason, sizeof info->reason, "cpu for all work, since the cuda engine cannot be used");
     }

@@ -46,12 +46,14 @@ static nf_status sample_step(nf_ivf_build_job *job)
 {
     nf_context       *ctx = job->ctx;
     const nf_ivf_ops *ops = job->index->engine->ivf;
-    const uint64_t    n = job->data->rows, count = sample_rows(job);
-    uint64_t         *numbers;
+    const uint64_t    n = job->data->rows;
+    uint64_t          count = sample_rows(job), *numbers;
 
-    job->sample_count = count;
     nf_progress_begin(ctx, "sample", count);
     NF_TRY(ops->source_open(ctx, job->data, job->params.metric, &job->source));
+    const uint64_t room = ops->set_room(ctx, job->source);
+    if (count > room) count = room > job->index->view.lists ? room : job->index->view.lists;
+    job->sample_count = count;
     numbers = nf_alloc(ctx, count, sizeof *numbers);
     if (numbers == NULL) return nf_alloc_status(ctx);
     for (uint64_t i = 0; i < count; i++) {

@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "ivf_build.h"
-#include "ivf_distance.h"
 #include "ivf_random.h"
 #include "matrix/matrix_convert.h"
+#include "matrix/matrix_metric.h"
 
 #define NEIGHBOURS 10u
 #define ASKED (NEIGHBOURS + 1) /* the row itself is left out */
@@ -116,7 +116,7 @@ static bool is_neighbour(const calibration *at, uint64_t i, int64_t row)
     }
     nf_matrix_row_f64(data, at->numbers[i], x);
     nf_matrix_row_f64(data, (uint64_t)row, y);
-    return nf_ivf_exact_distance(at->job->params.metric, x, y, data->dims) <=
+    return nf_metric_distance(at->job->params.metric, x, y, data->dims) <=
            at->true_distances[i * at->asked + at->neighbours - 1];
 }
 

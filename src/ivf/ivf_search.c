@@ -16,12 +16,12 @@
 #include <string.h>
 
 #include "core/core_pool.h"
-#include "ivf_distance.h"
 #include "ivf_filter.h"
 #include "ivf_index.h"
 #include "ivf_params.h"
 #include "engine/engine_ivf_rows.h"
 #include "matrix/matrix_convert.h"
+#include "matrix/matrix_metric.h"
 
 #define BLOCK_BYTES (32u << 20) /* of a block of queries with its results, at most */
 #define LEAST_BLOCK_BYTES (64u << 10)
@@ -123,7 +123,7 @@ static uint32_t rerank(const search_job *job, uint64_t i, uint32_t worker, hit *
     for (uint32_t j = 0; j < count; j++) {
         nf_matrix_row_f64(&vectors, slots[j], row);
         const double distance =
-            all_finite(row, view->dims) ? nf_ivf_exact_distance(view->metric, row, query, view->dims) : INFINITY;
+            all_finite(row, view->dims) ? nf_metric_distance(view->metric, row, query, view->dims) : INFINITY;
         hits[j].distance = isnan(distance) ? INFINITY : distance;
     }
     sort_hits(hits, count);

@@ -74,6 +74,18 @@ typedef struct cudaMemPoolProps {
     size_t maxSize;
 } cudaMemPoolProps;
 
+typedef enum cudaMemoryType {
+    cudaMemoryTypeUnregistered = 0,
+    cudaMemoryTypeHost = 1,
+    cudaMemoryTypeDevice = 2
+} cudaMemoryType;
+
+typedef struct cudaPointerAttributes {
+    cudaMemoryType type;
+    int            device;
+    void          *devicePointer, *hostPointer;
+} cudaPointerAttributes;
+
 typedef struct cudaDeviceProp {
     char   name[256];
     size_t totalGlobalMem;
@@ -108,6 +120,8 @@ cudaError_t cudaHostAlloc(void **out, size_t size, unsigned flags);
 cudaError_t cudaFreeHost(void *block);
 cudaError_t cudaHostRegister(void *block, size_t size, unsigned flags);
 cudaError_t cudaHostUnregister(void *block);
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory);
 
 cudaError_t cudaMemcpy(void *to, const void *from, size_t size, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, cudaMemcpyKind kind, cudaStream_t stream);

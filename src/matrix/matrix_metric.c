@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exact distances in binary64. */
-#include "ivf_distance.h"
+#include "matrix_metric.h"
 
-#include "matrix/matrix_distance.h"
-#include "matrix/matrix_exact.h"
+#include "matrix_distance.h"
+#include "matrix_exact.h"
 #include "nearfield/neighbours.h"
 
-double nf_ivf_exact_distance(uint32_t metric, double *x, double *y, uint32_t dims)
+double nf_metric_distance(uint32_t metric, double *x, double *y, uint32_t dims)
 {
     if (metric == NF_METRIC_L2) return nf_exact_distance(x, y, dims);
     if (metric == NF_METRIC_IP) return 0.0 - nf_dot_f64(x, y, dims); /* a product of 0 gives 0, not -0 */
