@@ -66,7 +66,7 @@ says out "  driver   CUDA 13.0"
 says out "  memory   64.0 GiB, free 48.0 GiB"
 says out "  RT cores version 3.0"
 says out "  tracing  none: a fake"
-says out "auto       cuda for joins by radius of 50000 rows or more"
+says out "auto       cuda for joins by radius and approximate search of 50000 rows or more"
 says out "  cuda     FAILED: device 2 is lost"
 with open_fails 1 doctor --json
 says out '"cuda": "available"'

@@ -392,7 +392,7 @@ static void test_describe(void **state)
     has(out.text, "the cuda module is not there");
     out = in_process(describe_auto, kind_folder("healthy"), NULL);
     assert_int_equal(out.second, 1);
-    has(out.text, "cuda for joins by radius of 50000 rows or more");
+    has(out.text, "cuda for joins by radius and approximate search of 50000 rows or more");
     out = in_process(describe_auto, kind_folder("no_device"), NULL);
     assert_int_equal(out.second, 1);
     has(out.text, "cpu for all work");

@@ -231,5 +231,6 @@ nf_status nf_cuda_ivf_encode_end(nf_context *ctx, nf_ivf_source *source)
     nf_encoder_close(encoder);
     nf_free(encoder);
     source->encoder = NULL;
+    nf_source_unload(source); /* what comes next needs memory, too */
     return NF_OK;
 }

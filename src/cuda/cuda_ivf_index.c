@@ -14,7 +14,7 @@
 #include "kernels/k_move.h"
 #include "nearfield/neighbours.h"
 
-#define PIECE_BYTES ((uint64_t)64 << 20) /* of the file's layout on the device at a time */
+#define PIECE_BYTES ((uint64_t)64 << 20) /* of the file's layout on the device at a time, and an eighth of the memory left */
 
 /* ---- numbers per list ---- */
 
@@ -100,10 +100,17 @@ static nf_status bound_work(nf_context *ctx, nf_memory *memory, nf_ivf_prepared 
 
 /* ---- codes ---- */
 
+/* How many of count things of so many bytes go at a time. */
+static uint64_t piece_of(nf_context *ctx, const nf_blocks *arrays, uint64_t count, uint64_t bytes)
+{
+    const uint64_t left = nf_device_memory_left(ctx, arrays->device) / 8;
+    const uint64_t most = (left < PIECE_BYTES ? left : PIECE_BYTES) / bytes + 1;
+    return count < most ? count : most;
+}
+
 static nf_status repack_blocks(nf_context *ctx, nf_ivf_prepared *prepared, const nf_ivf_view *view)
 {
     const uint64_t bytes = nf_ivf_block_bytes(view->padded), count = view->block_start[view->lists];
-    const uint64_t most = PIECE_BYTES / bytes + 1, room = count < most ? count : most;
     nf_k_index    *index = &prepared->index;
     nf_blocks     *arrays = &prepared->arrays;
     nf_blocks      taken = {.device = arrays->device, .stream = arrays->stream};
@@ -119,7 +126,8 @@ static nf_status repack_blocks(nf_context *ctx, nf_ivf_prepared *prepared, const
     index->add = add;
     index->rescale = rescale;
     index->error = error;
-    nf_status status = nf_blocks_take(ctx, &taken, room, bytes, &piece);
+    const uint64_t room = piece_of(ctx, arrays, count, bytes);
+    nf_status      status = nf_blocks_take(ctx, &taken, room, bytes, &piece);
     for (uint64_t first = 0; status >= 0 && first < count; first += room) {
         const uint64_t some = count - first < room ? count - first : room;
         status = nf_upload_rows(ctx, taken.device, taken.stream, piece, view->blocks + first * bytes, 1, some * bytes,
@@ -171,11 +179,11 @@ static nf_status repack_piece(nf_context *ctx, nf_ivf_prepared *prepared, const 
 
 static nf_status repack_rows(nf_context *ctx, nf_ivf_prepared *prepared, const nf_ivf_view *view)
 {
-    const uint64_t record = nf_ivf_record_bytes(view->padded, view->bits), most = PIECE_BYTES / (record + 4) + 1;
+    const uint64_t record = nf_ivf_record_bytes(view->padded, view->bits);
     nf_k_index    *index = &prepared->index;
     nf_blocks     *arrays = &prepared->arrays;
     nf_blocks      taken = {.device = arrays->device, .stream = arrays->stream};
-    row_pieces     at = {.room = view->rows < most ? view->rows : most};
+    row_pieces     at = {0};
     uint32_t       list = 0;
 
     NF_TRY(nf_blocks_take(ctx, arrays, view->rows * index->groups, index->bits * sizeof *at.whole, &at.whole));
@@ -184,6 +192,7 @@ static nf_status repack_rows(nf_context *ctx, nf_ivf_prepared *prepared, const n
     index->whole = at.whole;
     index->whole_add = at.add;
     index->whole_rescale = at.rescale;
+    at.room = piece_of(ctx, arrays, view->rows, record + 4);
     at.host_slots = nf_alloc(ctx, at.room, sizeof *at.host_slots);
     nf_status status = at.host_slots == NULL ? nf_alloc_status(ctx) : NF_OK;
     if (status >= 0) status = nf_blocks_take(ctx, &taken, at.room, sizeof *at.slots, &at.slots);

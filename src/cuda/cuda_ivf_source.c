@@ -15,7 +15,7 @@
 #include "matrix/matrix_convert.h"
 
 #define BLOCK_BYTES ((uint64_t)512 << 20) /* of a block as index rows, at most */
-#define LEAST_BLOCK_ROWS 1024u
+#define LEAST_BLOCK_ROWS 256u
 #define PIECE_BYTES ((uint64_t)64 << 20)  /* of a sample on its way through the host */
 
 /* ---- floats between host and device, with another row length there ---- */
@@ -108,6 +108,7 @@ void nf_cuda_ivf_source_close(nf_ivf_source *source)
         (void)cudaStreamSynchronize(source->copies);
         (void)cudaStreamDestroy(source->copies);
     }
+    nf_source_unload(source);
     nf_blocks_free(&source->blocks);
     if (source->blocks.stream != NULL) (void)cudaStreamDestroy(source->blocks.stream);
     nf_device_release(source->blocks.device);
@@ -235,11 +236,12 @@ nf_status nf_cuda_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint6
 /* A row of a block: twice as it came, as index row, rotated, its codes, and small change. */
 nf_status nf_cuda_ivf_block_rows(nf_context *ctx, nf_ivf_source *source, uint64_t *most)
 {
-    nf_blocks     *blocks = &source->blocks;
+    nf_blocks     *blocks = &source->loaded;
     const uint64_t row = source->stride * sizeof(float);
     const uint64_t all = (source->resident ? 0 : 2 * source->row_bytes) + 4 * row + 256;
-    uint64_t       rows = nf_device_memory_left(ctx, blocks->device) / 4 / all;
+    uint64_t       rows = nf_device_memory_left(ctx, source->blocks.device) / 4 / all;
 
+    *blocks = (nf_blocks){.device = source->blocks.device, .stream = source->blocks.stream};
     NF_TRY(nf_device_enter(ctx, blocks->device));
     if (rows > BLOCK_BYTES / row) rows = BLOCK_BYTES / row;
     if (rows < LEAST_BLOCK_ROWS) rows = LEAST_BLOCK_ROWS;
@@ -254,6 +256,13 @@ nf_status nf_cuda_ivf_block_rows(nf_context *ctx, nf_ivf_source *source, uint64_
     NF_CUDA(ctx, cudaStreamSynchronize(blocks->stream)); /* another stream copies into the blocks */
     *most = rows;
     return NF_OK;
+}
+
+void nf_source_unload(nf_ivf_source *source)
+{
+    nf_blocks_free(&source->loaded);
+    source->raw_count[0] = source->raw_count[1] = 0;
+    source->rows = NULL;
 }
 
 static nf_status upload_block(nf_context *ctx, nf_ivf_source *source, unsigned turn, uint64_t first)
@@ -313,7 +322,7 @@ nf_status nf_cuda_ivf_load(nf_context *ctx, nf_ivf_source *source, const float *
 
 nf_status nf_cuda_ivf_use_centroids(nf_context *ctx, nf_ivf_source *source, const float *centroids, uint32_t lists)
 {
-    nf_blocks     *blocks = &source->blocks;
+    nf_blocks     *blocks = &source->loaded;
     const uint32_t dims = source->data->dims;
 
     NF_TRY(nf_device_enter(ctx, blocks->device));

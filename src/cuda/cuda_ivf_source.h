@@ -36,6 +36,7 @@ struct nf_ivf_source {
     unsigned         turn;        /* which of the two holds the block that is loaded */
     uint64_t         raw_first[2], raw_count[2];
 
+    nf_blocks        loaded;      /* memory for blocks; none before block_rows and after encode_end */
     uint64_t         most;        /* rows of a block */
     uint64_t         first, count; /* the block that is loaded */
     float           *rows;        /* as index rows */
@@ -51,6 +52,9 @@ struct nf_ivf_source {
 
     nf_encoder      *encoder;     /* NULL: not begun */
 };
+
+/* Frees the memory for blocks, and the centroids. */
+void nf_source_unload(nf_ivf_source *source);
 
 /* While the device computes: the upload of the block after the loaded one. */
 nf_status nf_source_prefetch(nf_context *ctx, nf_ivf_source *source);

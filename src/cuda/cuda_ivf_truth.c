@@ -189,8 +189,11 @@ nf_status nf_cuda_ivf_truth(nf_context *ctx, nf_ivf_source *source, const uint64
 {
     truth at = {.source = source, .numbers = numbers, .count = count, .k = k, .candidates = k + SPARE_CANDIDATES,
                 .ids = ids, .distances = distances};
+    uint64_t most;
     NF_TRY(nf_device_enter(ctx, source->blocks.device));
+    if (source->rows == NULL) NF_TRY(nf_cuda_ivf_block_rows(ctx, source, &most));
     const nf_status status = run_truth(ctx, &at);
     close_truth(&at);
+    nf_source_unload(source);
     return status;
 }

@@ -156,7 +156,7 @@ typedef struct nf_ivf_ops {
                            uint32_t clusters, uint64_t *starts);
     /* Copies members of the last grouping out. */
     nf_status (*set_members)(nf_context *ctx, nf_ivf_set *set, const uint64_t *which, uint64_t count, float *rows);
-    /* The means of the clusters of the last grouping; a cluster without rows keeps what centroids holds. */
+    /* The means of the clusters of the last grouping. centroids: those it was made with; a cluster without rows keeps its. */
     nf_status (*set_means)(nf_context *ctx, nf_ivf_set *set, float *centroids);
     /* Puts rows into the order of the members of the last grouping, which was of all rows. */
     nf_status (*set_sort)(nf_context *ctx, nf_ivf_set *set);

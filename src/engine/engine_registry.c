@@ -108,12 +108,13 @@ static nf_status use_cuda(nf_context *ctx, nf_work work, const nf_engine_ops **o
     return NF_OK;
 }
 
-/* Whether an index of so many values fits the device: its rows are there twice, of 8 bytes a value at most, while it is made.
- * Only for auto: an engine asked for by name tries. */
-static bool fits(const nf_context *ctx, const nf_module_device *about, uint64_t rows, uint32_t dims)
+/* Whether an index of so many values fits the device: for joins its rows are there twice, of 8 bytes a value at most, while it is
+ * made; for approximate search codes of 9 bits a value at most. Only for auto: an engine asked for by name tries. */
+static bool fits(const nf_context *ctx, const nf_module_device *about, nf_work work, uint64_t rows, uint32_t dims)
 {
     const uint64_t asked = nf_context_settings(ctx)->gpu_memory, most = about->memory_free / 10 * 9;
-    const double   need = 16.0 * (double)rows * ((double)dims + 8.0);
+    const double   value = work == NF_WORK_IVF ? 1.25 : 16.0, spare = work == NF_WORK_IVF ? 64.0 : 8.0;
+    const double   need = value * (double)rows * ((double)dims + spare);
     return need <= (double)(asked != 0 && asked < most ? asked : most);
 }
 
@@ -128,8 +129,9 @@ static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, uint32_t d
     if (nf_context_isa_named(ctx)) return use_cpu(ctx, "an instruction set was asked for", out);
     if (rows < AUTO_ROWS) return use_cpu(ctx, "fewer than " TEXT_OF_MACRO(AUTO_ROWS) " rows", out);
     if (!describe_cuda(nf_context_settings(ctx)->device, &about, &reason)) return use_cpu(ctx, reason, out);
-    if (!fits(ctx, &about, rows, dims)) return use_cpu(ctx, "the device's free memory is too small for the index", out);
+    if (!fits(ctx, &about, work, rows, dims)) return use_cpu(ctx, "the device's free memory is too small for the index", out);
     const nf_status status = open_cuda(ctx, TEXT_OF_MACRO(AUTO_ROWS) " rows or more", out);
+    if (status >= 0 && !does_work(*out, work)) return use_cpu(ctx, "the cuda engine does not do this work", out);
     if (status >= 0 || status == NF_ERR_CANCELLED) return status;
     snprintf(why, sizeof why, "%s", nf_context_error(ctx)->text);
     nf_context_begin(ctx); /* forgets the error */

@@ -12,12 +12,14 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/core_pool.h"
 #include "ivf_cluster.h"
 #include "ivf_random.h"
 #include "ivf_rotation.h"
 
 #define LISTS_PER_ROOT 4.0         /* lists by default: this times sqrt(rows), but */
 #define ROWS_PER_LIST NF_IVF_BLOCK /* no fewer rows per list than fill a block */
+#define CLEAR_BYTES ((uint64_t)4 << 20)
 
 static void end_step(nf_ivf_build_job *job, nf_ivf_build_step step, double *started)
 {
@@ -186,6 +188,27 @@ static nf_status assign_step(nf_ivf_build_job *job)
 
 /* ---- encode ---- */
 
+typedef struct clearing {
+    uint8_t *bytes;
+    uint64_t count;
+} clearing;
+
+static nf_status clear_task(void *arg, uint64_t task, uint32_t worker)
+{
+    const clearing *at = arg;
+    const uint64_t  begin = task * CLEAR_BYTES, left = at->count - begin;
+    (void)worker;
+    memset(at->bytes + begin, 0, left < CLEAR_BYTES ? left : CLEAR_BYTES);
+    return NF_OK;
+}
+
+/* Zeroes fresh memory by all threads, since the system gives it page by page. */
+static nf_status clear(nf_context *ctx, uint8_t *bytes, uint64_t count)
+{
+    clearing at = {bytes, count};
+    return nf_pool_run(ctx, clear_task, &at, (count + CLEAR_BYTES - 1) / CLEAR_BYTES);
+}
+
 static nf_status open_codes(nf_ivf_build_job *job)
 {
     nf_context    *ctx = job->ctx;
@@ -196,15 +219,16 @@ static nf_status open_codes(nf_ivf_build_job *job)
     const size_t   row = view->dims * nf_dtype_bytes((nf_dtype)view->vectors_dtype);
 
     job->cursor = nf_alloc_zero(ctx, view->lists, sizeof *job->cursor);
-    owned->blocks =
-        nf_alloc_zero_in(ctx, index->memory, view->block_start[view->lists], nf_ivf_block_bytes(view->padded));
+    owned->blocks = nf_alloc_in(ctx, index->memory, view->block_start[view->lists], nf_ivf_block_bytes(view->padded));
     owned->ids = nf_alloc_in(ctx, index->memory, view->rows, view->wide_ids != 0 ? 8 : 4);
     if (job->cursor == NULL || owned->blocks == NULL || owned->ids == NULL) return nf_alloc_status(ctx);
     view->blocks = owned->blocks;
     view->ids = owned->ids;
+    NF_TRY(clear(ctx, owned->blocks, view->block_start[view->lists] * nf_ivf_block_bytes(view->padded)));
     if (record != 0) { /* 8 bytes more, because kernels read whole words */
-        owned->records = nf_alloc_zero_in(ctx, index->memory, view->rows * record + 8, 1);
+        owned->records = nf_alloc_in(ctx, index->memory, view->rows * record + 8, 1);
         if (owned->records == NULL) return nf_alloc_status(ctx);
+        NF_TRY(clear(ctx, owned->records, view->rows * record + 8));
         view->records = owned->records;
     }
     if (job->params.keep_vectors != 0) {

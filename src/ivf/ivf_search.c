@@ -267,6 +267,12 @@ static uint32_t choose_probes(const nf_ivf_index *index, const nf_ivf_search_par
     return probes < lists ? probes : lists;
 }
 
+/* Whether the engine does the whole search. */
+static bool answers(const search_job *job)
+{
+    return job->index->engine->ivf->answer != NULL && job->params.rerank == 0;
+}
+
 /* What only an engine with a device can do. */
 static nf_status check_device(const search_job *job)
 {
@@ -310,7 +316,7 @@ static nf_status check(search_job *job)
         return nf_fail(ctx, NF_ERR_ARGUMENT, "the filter was made for another index");
     }
     uint64_t candidates = params->rerank > params->k ? params->rerank : params->k;
-    if (candidates > index->view.rows) candidates = index->view.rows;
+    if (candidates > index->view.rows && !answers(job)) candidates = index->view.rows;
     job->question = (nf_ivf_question){
         .k = (uint32_t)candidates,
         .probes = choose_probes(index, params),
@@ -346,8 +352,7 @@ nf_status nf_ivf_search(nf_context *ctx, const nf_ivf_index *index, const nf_mat
     NF_TRY(nf_ivf_search_params_take(ctx, params, &job.params));
     NF_TRY(check(&job));
     nf_progress_begin(ctx, "search", queries->rows);
-    const nf_status status =
-        index->engine->ivf->answer != NULL && job.params.rerank == 0 ? answer(&job) : answer_by_blocks(&job);
+    const nf_status status = answers(&job) ? answer(&job) : answer_by_blocks(&job);
     if (status >= 0) fill_stats(&job, started, stats);
     return status;
 }

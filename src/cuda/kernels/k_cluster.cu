@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of k-means (k_cluster.h). Means: a block has a cluster and a slice of the dims, eight lanes wide, so that a cluster
- * with most of the rows still gets many blocks. Its rows are dealt to PARTS groups of eight lanes in turn; each adds up its
- * own in ascending order, and the parts are then added up pairwise. So the order depends on the number of rows alone.
+ * Kernels of k-means (k_cluster.h). Means: a block has a cluster and a slice of the dims, eight lanes wide, so that a
+ * cluster with most of the rows still gets many blocks. Its rows are dealt to PARTS groups of eight lanes in turn; each
+ * adds up its own in ascending order, and the parts are then added up pairwise. So the order depends on how many there are.
  */
 #include "k_cluster.h"
 #include "k_launch.h"
@@ -132,8 +132,8 @@ bool aligned(const void *at, uint32_t stride)
 
 /* Blocks of a cluster are neighbours: they read the same rows at about the same time. */
 template <int W>
-cudaError_t launch_average(const float *rows, uint32_t dims, uint32_t stride, const uint32_t *members, const uint32_t *starts,
-                           uint32_t clusters, float *centroids, cudaStream_t stream)
+cudaError_t launch_average(const float *rows, uint32_t dims, uint32_t stride, const uint32_t *members,
+                           const uint32_t *starts, uint32_t clusters, float *centroids, cudaStream_t stream)
 {
     const uint32_t slices = nf_k_blocks(dims, LANES * W);
     if (clusters == 0) return cudaSuccess;

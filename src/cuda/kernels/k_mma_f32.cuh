@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of small tiles of binary32 values by a warp, on tensor cores from sm_80 on: mma.sync.m16n8k8 of TF32 operands with
- * binary32 sums (PTX ISA, "Matrix fragments for mma.m16n8k8"). With g = lane / 4 and t = lane % 4 a lane holds
+ * Products of small tiles of binary32 values by a warp, on tensor cores from sm_80 on: mma.sync.m16n8k8 of TF32 operands
+ * with binary32 sums (PTX ISA, "Matrix fragments for mma.m16n8k8"). With g = lane / 4 and t = lane % 4 a lane holds
  *     a: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4)      of 16 rows x 8 dims,
  *     b: (t, g), (t + 4, g)                                  of 8 dims x 8 columns,
  *     c: (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1)  of 16 rows x 8 columns.
- * Tiles lie in shared memory with rows of NF_K_TILE_PITCH values, 16 bytes more than are used: eight rows then cover all banks.
+ * Tiles lie in shared memory with rows of NF_K_TILE_PITCH values, 16 bytes more than are used: eight rows cover all banks.
  *
  * The unit ignores the lowest 13 bits of an operand. Elsewhere the same is done by passing values around in the warp.
  */
@@ -25,6 +25,15 @@
 #define NF_K_TILE_DIMS 32 /* dims that a tile holds at a time */
 #define NF_K_TILE_PITCH 36
 #define NF_K_TF32_MASK 0xffffe000u
+
+/* In front of a loop over products that is worth unrolling where a product is one instruction. */
+#ifdef NF_K_HAS_TF32
+#define NF_K_UNROLL_MMA NF_UNROLL
+#elif defined(__CUDACC__)
+#define NF_K_UNROLL_MMA _Pragma("unroll 1")
+#else
+#define NF_K_UNROLL_MMA
+#endif
 
 static __device__ __forceinline__ int nf_k_warp_lane()
 {

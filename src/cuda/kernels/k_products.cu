@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many products of rows with vectors on tensor cores (k_products.h). A block makes a tile of rows x columns of them after the
- * other; chunks of 32 dims of both sides come through a ring of buffers in shared memory, and the ring goes on into the next
- * tile while the last one's values are looked at. A warp's part of a tile is (16 MT) x (8 NT) products in registers.
+ * Many products of rows with vectors on tensor cores (k_products.h). A block makes tiles of rows x columns of them, one
+ * after another; chunks of 32 dims of both sides come through a ring of buffers in shared memory, and the ring goes on into
+ * the next tile while the last one's values are looked at. A warp's part is (16 MT) x (8 NT) products in registers.
  *
  * Large tiles are for many products: what is read from the second-level cache and from shared memory grows with 1/rows +
  * 1/columns of a tile and of a warp's part. Small ones spread little work over the device. A value is the same in all: its
  * products are added up by the same instructions in ascending order of dims, zeros beyond the last.
  *
  * Nearest vectors: a thread keeps the least value of each of its rows and where it was; threads meet at the end. Where there
- * are too few rows for all processors, several blocks share a row's vectors and meet in (value, number) keys in memory, whose
- * least does not depend on their order.
+ * are too few rows for all processors, several blocks share a row's vectors and meet in (value, number) keys in memory:
+ * their least does not depend on their order.
  */
 #include "k_mma_f32.cuh"
 #include "k_products.h"
@@ -30,6 +30,8 @@ struct tiling {
     static constexpr int stage_values = offset_at + columns;
     static constexpr int bytes = (panel_values + STAGES * stage_values) * 4;
     static constexpr int blocks = bytes > (113 << 10) ? 1 : 2; /* at least, of a processor with 228 KB */
+    static_assert(stages >= 2, "a chunk is on its way while another is in use");
+    static_assert(rows * warps_n * 8 <= bytes, "keys fit where the ring was");
 };
 using wide = tiling<2, 4, 4, 8, 4>;          /* 128 x 256, 220 KB */
 using wide_kept = tiling<2, 4, 4, 8, 3, 192>; /* 128 x 256, 209 KB */
@@ -100,7 +102,8 @@ struct feeder {
 
     /* Every step-th row, from this thread's first on. */
     template <int ROWS, int PITCH>
-    static __device__ inline void copy(const float *from, uint32_t stride, uint32_t row, uint32_t rows, bool inside, float *to)
+    static __device__ inline void copy(const float *from, uint32_t stride, uint32_t row, uint32_t rows, bool inside,
+                                       float *to)
     {
         to += (threadIdx.x / 8) * PITCH + 4 * (threadIdx.x % 8);
         NF_UNROLL
@@ -267,7 +270,8 @@ __device__ inline void settle(const nf_k_products &job, const output &out, uint3
     for (int m = 0; m < T::mt; m++) {
         NF_UNROLL
         for (int half = 0; half < 2; half++) {
-            unsigned long long key = best[m][half].number == ~0u ? no_key : key_of(best[m][half].value, best[m][half].number);
+            const candidate    mine = best[m][half];
+            unsigned long long key = mine.number == ~0u ? no_key : key_of(mine.value, mine.number);
             key = min(key, __shfl_xor_sync(0xffffffffu, key, 1));
             key = min(key, __shfl_xor_sync(0xffffffffu, key, 2));
             if (at.t == 0) keys[(at.row + 16 * m + 8 * half + at.g) * T::warps_n + at.column / (T::nt * 8)] = key;
@@ -315,10 +319,8 @@ __device__ inline void store(const products<T, PRECISE> &sums, const nf_k_produc
 
 /* Blocks go over row tiles first, so that those at work share columns. */
 template <typename T, bool PRECISE, bool NEAREST>
-__global__ void __launch_bounds__(T::threads, T::blocks)
-    make_products(const __grid_constant__ nf_k_products job, const __grid_constant__ output out)
+__device__ inline void make_tiles(const nf_k_products &job, const output &out, unsigned char *shared)
 {
-    NF_SHARED_BYTES(shared);
     float *const   panel = reinterpret_cast<float *>(shared), *const ring = panel + T::panel_values;
     const place<T> at;
     const uint32_t first_row = blockIdx.x % out.x_tiles * T::rows, tile = blockIdx.x / out.x_tiles * out.tiles;
@@ -352,7 +354,7 @@ __global__ void __launch_bounds__(T::threads, T::blocks)
         if (in_use && column - 2 * (uint32_t)at.t < job.y_rows) {
             const float *x = (T::kept > 0 ? panel + chunk * NF_K_TILE_DIMS : buffer) + at.row * T::x_pitch;
             const float *y = buffer + T::y_at + at.column * NF_K_TILE_PITCH;
-            NF_UNROLL
+            NF_K_UNROLL_MMA
             for (int k = 0; k < NF_K_TILE_DIMS; k += 8) sums.add_step(x + k, y + k);
         }
         if (++chunk < chunks) continue;
@@ -371,6 +373,23 @@ __global__ void __launch_bounds__(T::threads, T::blocks)
         column += T::columns;
     }
     if constexpr (NEAREST) settle(job, out, first_row, at, best, reinterpret_cast<unsigned long long *>(shared));
+}
+
+/* Whether code without tensor cores is made for a tiling: passing values around takes so many instructions that the large
+ * ones would take minutes to compile. */
+template <typename T>
+constexpr bool small_tiling = T::mt * T::nt <= 8;
+
+template <typename T, bool PRECISE, bool NEAREST>
+__global__ void __launch_bounds__(T::threads, T::blocks)
+    make_products(const __grid_constant__ nf_k_products job, const __grid_constant__ output out)
+{
+    NF_SHARED_BYTES(shared);
+#if defined(__CUDA_ARCH__) && !defined(NF_K_HAS_TF32)
+    if constexpr (small_tiling<T>) make_tiles<T, PRECISE, NEAREST>(job, out, shared);
+#else
+    make_tiles<T, PRECISE, NEAREST>(job, out, shared);
+#endif
 }
 
 __global__ void deliver_keys(const unsigned long long *keys, uint32_t rows, uint32_t *labels, float *least)
@@ -398,7 +417,7 @@ __global__ void half_squares(const float *y, uint32_t rows, uint32_t dims, uint3
 constexpr int per_block = 1 << 10; /* shared memory that the system takes for itself */
 
 struct device_limits {
-    int processors, shared_bytes;
+    int processors, shared_bytes, major;
 };
 
 cudaError_t limits_of_device(device_limits *limits)
@@ -406,6 +425,7 @@ cudaError_t limits_of_device(device_limits *limits)
     int         device = 0;
     cudaError_t error = cudaGetDevice(&device);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&limits->processors, cudaDevAttrMultiProcessorCount, device);
+    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&limits->major, cudaDevAttrComputeCapabilityMajor, device);
     if (error != cudaSuccess) return error;
     return cudaDeviceGetAttribute(&limits->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
 }
@@ -421,7 +441,7 @@ struct plan {
     double   cost;
 };
 
-/* speed: of a tiling when all processors work, relative to the best. spread: tiles of columns may go to blocks of their own. */
+/* speed: of a tiling when all processors work, relative to wide. spread: tiles of columns may go to blocks of their own. */
 template <typename T>
 plan plan_of(const nf_k_products &job, const device_limits &limits, double speed, bool spread)
 {
@@ -435,6 +455,7 @@ plan plan_of(const nf_k_products &job, const device_limits &limits, double speed
     out.cost = (double)(over(out.x_tiles * out.parts, processors) * out.tiles) * T::rows * T::columns / speed;
     const int in_use = T::kept > 0 ? T::blocks * (T::bytes + per_block) - per_block : T::bytes;
     if (in_use > limits.shared_bytes || (T::kept > 0 && job.dims > (uint32_t)T::kept)) out.cost = INFINITY;
+    if (limits.major < 8 && !small_tiling<T>) out.cost = INFINITY;
     return out;
 }
 
@@ -446,7 +467,8 @@ cudaError_t launch_as(const nf_k_products &job, const plan &as, output out, cuda
     if (error != cudaSuccess) return error;
     out.x_tiles = (uint32_t)as.x_tiles;
     out.tiles = (uint32_t)as.tiles;
-    NF_LAUNCH((make_products<T, PRECISE, NEAREST>), (unsigned)(as.x_tiles * as.parts), T::threads, T::bytes, stream)(job, out);
+    NF_LAUNCH((make_products<T, PRECISE, NEAREST>), (unsigned)(as.x_tiles * as.parts), T::threads, T::bytes, stream)
+    (job, out);
     return nf_k_launched();
 }
 
