@@ -233,7 +233,7 @@ CASE(auto_many, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_RADIUS, MANY)
 CASE(auto_huge, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_RADIUS, 2000000000u)
 CASE(auto_isa, NF_ENGINE_AUTO, NF_ISA_SCALAR, NF_WORK_RADIUS, MANY)
 CASE(auto_knn, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_KNN, MANY)
-CASE(auto_ivf, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_IVF, 0)
+CASE(auto_ivf, NF_ENGINE_AUTO, NF_ISA_AUTO, NF_WORK_IVF, MANY)
 
 static void ran_on(const outcome *out, const char *engine, const char *device, const char *why)
 {
@@ -322,7 +322,7 @@ static void test_auto(void **state)
     out = in_process(auto_knn, kind_folder("healthy"), NULL);
     ran_on(&out, "cpu", "", "joins by radius");
     out = in_process(auto_ivf, kind_folder("healthy"), NULL);
-    ran_on(&out, "cpu", "", "joins by radius");
+    ran_on(&out, "cpu", "", "does not do this work");
 
     out = in_process(auto_many, "/nonexistent", NULL);
     ran_on(&out, "cpu", "", "the cuda module is not there");

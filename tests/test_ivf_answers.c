@@ -276,10 +276,12 @@ static uint32_t survivors(const coded *at, const parts *from, const float *q, co
     return count;
 }
 
-/* The tables of a query are rounded, so a row more or less survives, 2 of 160 at most on average. */
+/* The tables of a query are rounded, so a row more or less survives, 2 of 160 at most on average. For the CPU engine, whose
+ * waves begin with a block; those of the CUDA engine begin with a list. */
 static void test_survivors(void **state)
 {
     (void)state;
+    if (exact_on_cuda()) skip();
     const uint32_t dims = 96, count = 300;
     nf_context    *ctx = context(1);
     uint64_t       seed = 211;

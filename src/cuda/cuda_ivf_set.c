@@ -27,6 +27,7 @@ struct nf_ivf_set {
     float    *rows;
     uint32_t *labels, *sorted, *numbers, *members;
     float    *least;
+    uint64_t *keys; /* where few rows are shared out over many blocks (k_products.h) */
     void     *sort_scratch;
     size_t    sort_bytes;
     bool      measured, precise;
@@ -52,7 +53,7 @@ nf_blocks *nf_cuda_ivf_set_blocks(nf_ivf_set *set)
 /* Twice, because sorting a set wants a second place for the rows; the sort's scratch takes about as much as what it sorts. */
 uint64_t nf_cuda_ivf_set_row_bytes(uint32_t dims)
 {
-    return 2ull * nf_ivf_stride(dims) * sizeof(float) + 8 * sizeof(uint32_t);
+    return 2ull * nf_ivf_stride(dims) * sizeof(float) + 10 * sizeof(uint32_t);
 }
 
 static nf_status open_set(nf_context *ctx, nf_ivf_set *set)
@@ -69,6 +70,7 @@ static nf_status open_set(nf_context *ctx, nf_ivf_set *set)
     NF_TRY(nf_blocks_take(ctx, blocks, count, sizeof(uint32_t), &set->numbers));
     NF_TRY(nf_blocks_take(ctx, blocks, count, sizeof(uint32_t), &set->members));
     NF_TRY(nf_blocks_take(ctx, blocks, count, sizeof(float), &set->least));
+    NF_TRY(nf_blocks_take(ctx, blocks, count, sizeof(uint64_t), &set->keys));
     NF_CUDA(ctx, nf_k_sort_u32(NULL, &set->sort_bytes, NULL, NULL, NULL, NULL, (uint32_t)count, 0, 32, blocks->stream));
     NF_TRY(nf_blocks_take(ctx, blocks, set->sort_bytes, 1, &set->sort_scratch));
     NF_CUDA(ctx, nf_k_count_up(set->numbers, (uint32_t)count, blocks->stream));
@@ -259,6 +261,7 @@ nf_status nf_cuda_ivf_set_group(nf_context *ctx, nf_ivf_set *set, uint64_t first
             .y_stride = set->stride,
             .offset = set->halves,
             .precise = !set->measured || set->precise,
+            .keys = set->keys,
         };
         size_t      bytes = set->sort_bytes;
         cudaError_t error =
