@@ -259,15 +259,16 @@ static void test_streamed(void **state)
     (void)state;
     static const uint64_t limits[] = {0, 360000, 450000, 1000000};
     nf_matrix             data = ivf_mixture(1500, 32, 12, 35);
-    nf_ivf_params         build = small_build(5, 9, NF_METRIC_IP);
     uint64_t              file_id = 0;
-    build.recall_rows = 20;
-    for (size_t i = 0; i < COUNT(limits); i++) {
-        nf_context   *ctx = context(NF_ENGINE_CUDA, limits[i], NULL);
+    for (size_t i = 0; i < 2 * COUNT(limits); i++) {
+        const uint32_t metric = i < COUNT(limits) ? NF_METRIC_IP : NF_METRIC_COSINE;
+        nf_ivf_params  build = small_build(5, 9, metric);
+        build.recall_rows = 20;
+        nf_context   *ctx = context(NF_ENGINE_CUDA, limits[i % COUNT(limits)], NULL);
         nf_ivf_index *index = ivf_build(ctx, &data, &build);
         nf_ivf_info   info = {.struct_size = sizeof info};
         nf_ivf_describe(index, &info);
-        if (i > 0) assert_true(info.file_id == file_id);
+        if (i % COUNT(limits) > 0) assert_true(info.file_id == file_id);
         file_id = info.file_id;
         nf_ivf_release(index);
         nf_context_destroy(ctx);

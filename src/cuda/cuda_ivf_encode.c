@@ -68,7 +68,7 @@ static nf_status open_arrays(nf_context *ctx, nf_encoder *encoder, const nf_ivf_
     encoder->block_bytes = view->block_start[view->lists] * nf_ivf_block_bytes(view->padded);
     encoder->record_bytes = view->rows * nf_ivf_record_bytes(view->padded, view->bits);
     encoder->on_device =
-        encoder->block_bytes + encoder->record_bytes <= nf_device_memory_left(ctx, arrays->device) / 2;
+        encoder->block_bytes + encoder->record_bytes <= nf_device_memory_left(ctx, arrays->device) / 8 * 7;
     if (!encoder->on_device) return NF_OK;
     NF_TRY(nf_blocks_take(ctx, arrays, encoder->block_bytes, 1, &encoder->blocks));
     NF_TRY(nf_blocks_take(ctx, arrays, encoder->record_bytes, 1, &encoder->records));

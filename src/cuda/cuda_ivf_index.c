@@ -5,6 +5,7 @@
  */
 #include "cuda_ivf_index.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@
 #include "kernels/k_move.h"
 #include "nearfield/neighbours.h"
 
+#define PROBED_CENTROIDS 8u
+#define LEAST_DISTANCE (1.0 / 64) /* squared, against the squared length, for TF32 to do */
 #define PIECE_BYTES ((uint64_t)64 << 20) /* of the file's layout on the device at a time, and an eighth of the memory left */
 
 /* ---- numbers per list ---- */
@@ -51,6 +54,36 @@ static nf_status list_numbers(nf_context *ctx, nf_ivf_prepared *prepared, const 
     nf_free(offsets);
     nf_free(dots);
     return status;
+}
+
+/* Sum of squared differences; four sums, for speed. */
+static float square_between(const float *x, const float *y, uint32_t count)
+{
+    float sum[4] = {0};
+    for (uint32_t k = 0; k < count; k += 4) { /* padded is a multiple of 8 */
+        for (uint32_t lane = 0; lane < 4; lane++) sum[lane] += (x[k + lane] - y[k + lane]) * (x[k + lane] - y[k + lane]);
+    }
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+/* Whether centroids lie so near to each other, against their lengths, that products in TF32 would mix them up: by the nearest
+ * others of a few. */
+static bool needs_precision(const nf_ivf_view *view)
+{
+    const uint32_t step = view->lists / PROBED_CENTROIDS + 1;
+    double         nearest_sum = 0, length_sum = 0;
+    for (uint32_t list = 0; list < view->lists; list += step) {
+        const float *centroid = view->centroids + (size_t)list * view->padded;
+        float        nearest = INFINITY, square = 0;
+        for (uint32_t other = 0; other < view->lists; other++) {
+            if (other == list) continue;
+            square = square_between(centroid, view->centroids + (size_t)other * view->padded, view->padded);
+            if (square > 0 && square < nearest) nearest = square;
+        }
+        for (uint32_t k = 0; k < view->padded; k++) length_sum += (double)centroid[k] * centroid[k];
+        if (nearest < INFINITY) nearest_sum += (double)nearest;
+    }
+    return !(nearest_sum >= LEAST_DISTANCE * length_sum);
 }
 
 static nf_status list_starts(nf_context *ctx, nf_ivf_prepared *prepared, const nf_ivf_view *view)
@@ -243,6 +276,7 @@ static nf_status fill(nf_context *ctx, nf_memory *memory, const nf_ivf_view *vie
     NF_TRY(upload_wide(ctx, prepared, view->mean_rotated, 1, view->padded, &index->mean));
     NF_TRY(upload_wide(ctx, prepared, view->centroids, view->lists, view->padded, &index->centroids));
     NF_TRY(list_numbers(ctx, prepared, view));
+    prepared->precise = needs_precision(view);
     NF_TRY(list_starts(ctx, prepared, view));
     NF_TRY(repack_blocks(ctx, prepared, view));
     NF_TRY(repack_rows(ctx, prepared, view));

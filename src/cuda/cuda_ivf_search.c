@@ -46,15 +46,24 @@ typedef struct search {
 
 /* ---- what the search is ---- */
 
+/* 1-bit tensor cores: in compute capability 8 and 9 (later devices spell such products out). */
 static bool has_bit_products(const nf_ivf_prepared *prepared)
 {
-    return nf_device_get_traits(prepared->arrays.device)->major == 8 || nf_device_get_traits(prepared->arrays.device)->major == 9;
+    const int major = nf_device_get_traits(prepared->arrays.device)->major;
+    return major == 8 || major == 9;
+}
+
+/* Before 8, products of small integers are made up from shuffles here. */
+static bool has_products(const nf_ivf_prepared *prepared)
+{
+    return nf_device_get_traits(prepared->arrays.device)->major >= 8;
 }
 
 /* BITWISE4 and TILE give the same sums: the choice changes no answer. */
 static nf_k_precision choose_precision(const nf_ivf_prepared *prepared, const nf_ivf_question *question, uint64_t count)
 {
-    const bool tile = count * question->probes >= (uint64_t)TILE_PAIRS * prepared->index.lists;
+    const bool tile =
+        has_products(prepared) && count * question->probes >= (uint64_t)TILE_PAIRS * prepared->index.lists;
     switch (question->precision) {
     case NF_PRECISION_LUT16: return NF_K_LUT16;
     case NF_PRECISION_LUT32: return NF_K_LUT32;
@@ -127,6 +136,7 @@ static nf_status probe(search *job, uint32_t count)
         .x_stride = index->width,
         .y_stride = index->width,
         .offset = index->rank_offset,
+        .precise = job->prepared->precise,
     };
     room->turns.count = count;
     NF_CUDA(job->ctx, nf_k_values(&products, room->values, stride, stream));

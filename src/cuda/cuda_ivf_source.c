@@ -7,16 +7,19 @@
 
 #include <string.h>
 
+#include "core/core_pool.h"
 #include "cuda_staging.h"
 #include "engine/engine_ivf_rows.h"
 #include "kernels/k_encode.h"
 #include "kernels/k_move.h"
 #include "kernels/k_products.h"
 #include "matrix/matrix_convert.h"
+#include "nearfield/neighbours.h"
 
 #define BLOCK_BYTES ((uint64_t)512 << 20) /* of a block as index rows, at most */
 #define LEAST_BLOCK_ROWS 256u
-#define PIECE_BYTES ((uint64_t)64 << 20)  /* of a sample on its way through the host */
+#define PIECE_BYTES ((uint64_t)64 << 20)  /* of a sample on its way through the host, and an eighth of the memory left */
+#define GATHER_ROWS 64u                   /* per task */
 
 /* ---- floats between host and device, with another row length there ---- */
 
@@ -155,62 +158,112 @@ uint64_t nf_cuda_ivf_set_room(nf_context *ctx, const nf_ivf_source *source)
     return nf_device_memory_left(ctx, source->blocks.device) / 2 / nf_cuda_ivf_set_row_bytes(source->data->dims);
 }
 
-/* All rows are on the device: mean and rows of the sample are made there. */
+/* The mean, on the host: where rows have to be scaled, sums of the device would differ in the last bits. */
+static nf_status mean_on_host(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean)
+{
+    const uint64_t    bytes = source->data->dims * sizeof *mean;
+    const nf_ivf_rows rows = {
+        .matrix = source->data, .what = "data", .metric = source->metric, .count = count, .numbers = numbers};
+    NF_TRY(nf_ivf_rows_mean(ctx, &rows, mean));
+    return nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, source->mean, mean, 1, bytes, bytes);
+}
+
+static nf_status mean_on_device(nf_context *ctx, nf_ivf_source *source, const uint32_t *which, uint64_t count, float *mean)
+{
+    const uint32_t dims = source->data->dims;
+    nf_blocks      taken = {.device = source->blocks.device, .stream = source->blocks.stream};
+    double        *parts = NULL;
+    nf_status      status = nf_blocks_take(ctx, &taken, (uint64_t)nf_k_mean_parts() * dims, sizeof *parts, &parts);
+    if (status >= 0) {
+        status = nf_cuda_check(ctx, nf_k_rows_mean(raw_rows(source, source->raw[0]), which, (uint32_t)count, parts,
+                                                   source->mean, source->invalid, taken.stream),
+                               "nf_k_rows_mean");
+    }
+    if (status >= 0) status = nf_download(ctx, taken.device, taken.stream, mean, source->mean, dims * sizeof *mean);
+    nf_blocks_free(&taken);
+    return status;
+}
+
+/* All rows are on the device. */
 static nf_status sample_resident(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count,
                                  float *mean, nf_ivf_set *set)
 {
-    const uint32_t      dims = source->data->dims;
-    const nf_k_raw_rows raw = raw_rows(source, source->raw[0]);
-    nf_blocks           taken = {.device = source->blocks.device, .stream = source->blocks.stream};
-    uint32_t           *host = nf_alloc(ctx, count, sizeof *host), *which = NULL;
-    double             *parts = NULL;
+    nf_blocks taken = {.device = source->blocks.device, .stream = source->blocks.stream};
+    uint32_t *host = nf_alloc(ctx, count, sizeof *host), *which = NULL;
 
     nf_status status = host == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, count, sizeof *which, &which);
     for (uint64_t i = 0; status >= 0 && i < count; i++) host[i] = (uint32_t)numbers[i];
     if (status >= 0) {
         status = nf_upload_rows(ctx, taken.device, taken.stream, which, host, 1, count * sizeof *host, count * sizeof *host);
     }
-    if (status >= 0) status = nf_blocks_take(ctx, &taken, (uint64_t)nf_k_mean_parts() * dims, sizeof *parts, &parts);
     if (status >= 0) status = forget_invalid(ctx, source);
     if (status >= 0) {
-        cudaError_t error =
-            nf_k_rows_mean(raw, which, (uint32_t)count, parts, source->mean, source->invalid, taken.stream);
-        if (error == cudaSuccess) {
-            error = nf_k_index_rows(raw, which, 0, (uint32_t)count, source->mean, 0.0, nf_cuda_ivf_set_values(set),
-                                    source->stride, NULL, source->invalid, taken.stream);
-        }
-        status = nf_cuda_check(ctx, error, "sampling rows");
+        status = source->metric == NF_METRIC_COSINE ? mean_on_host(ctx, source, numbers, count, mean)
+                                                    : mean_on_device(ctx, source, which, count, mean);
+    }
+    if (status >= 0) {
+        status = nf_cuda_check(ctx, nf_k_index_rows(raw_rows(source, source->raw[0]), which, 0, (uint32_t)count, source->mean,
+                                                    0.0, nf_cuda_ivf_set_values(set), source->stride, NULL, source->invalid,
+                                                    taken.stream),
+                               "nf_k_index_rows");
     }
     if (status >= 0) status = check_invalid(ctx, source, 0, numbers);
-    if (status >= 0) status = nf_download(ctx, taken.device, taken.stream, mean, source->mean, dims * sizeof *mean);
     nf_blocks_free(&taken);
     nf_free(host);
     return status;
 }
 
-/* Rows of the sample are gathered and converted on the host, piece by piece. */
+/* Rows on their way to the device, side by side. */
+typedef struct gathering {
+    const nf_ivf_source *source;
+    const uint64_t      *numbers;
+    uint64_t             count;
+    uint8_t             *to;
+} gathering;
+
+static nf_status gather_task(void *arg, uint64_t task, uint32_t worker)
+{
+    const gathering *at = arg;
+    const uint64_t   begin = task * GATHER_ROWS, left = at->count - begin;
+    (void)worker;
+    for (uint64_t i = begin; i < begin + (left < GATHER_ROWS ? left : GATHER_ROWS); i++) {
+        memcpy(at->to + i * at->source->row_bytes,
+               (const uint8_t *)at->source->data->data + at->numbers[i] * at->source->pitch, at->source->row_bytes);
+    }
+    return NF_OK;
+}
+
+/* A piece of the sample: gathered, uploaded, converted. */
+static nf_status sample_piece(nf_context *ctx, nf_ivf_source *source, gathering *at, uint8_t *raw, float *values)
+{
+    NF_TRY(nf_pool_run(ctx, gather_task, at, (at->count + GATHER_ROWS - 1) / GATHER_ROWS));
+    NF_TRY(nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, raw, at->to, 1, at->count * source->row_bytes,
+                          at->count * source->row_bytes));
+    NF_CUDA(ctx, nf_k_index_rows(raw_rows(source, raw), NULL, 0, (uint32_t)at->count, source->mean, 0.0, values,
+                                 source->stride, NULL, source->invalid, source->blocks.stream));
+    NF_CUDA(ctx, cudaStreamSynchronize(source->blocks.stream)); /* the piece's memory on the host is used again */
+    return NF_OK;
+}
+
 static nf_status sample_streamed(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count,
                                  float *mean, nf_ivf_set *set)
 {
-    const uint32_t dims = source->data->dims;
-    nf_ivf_rows    rows = {.matrix = source->data, .what = "data", .metric = source->metric, .count = count,
-                           .numbers = numbers};
-    uint64_t       most = PIECE_BYTES / (dims * sizeof(float)) + 1;
+    nf_blocks taken = {.device = source->blocks.device, .stream = source->blocks.stream};
+    uint64_t  most = nf_device_memory_left(ctx, taken.device) / 8;
+    uint8_t  *raw = NULL;
 
-    NF_TRY(nf_ivf_rows_mean(ctx, &rows, mean));
+    most = (most < PIECE_BYTES ? most : PIECE_BYTES) / source->row_bytes + 1;
     if (most > count) most = count;
-    float    *piece = nf_alloc(ctx, most, dims * sizeof *piece);
-    nf_status status = piece == NULL ? nf_alloc_status(ctx) : NF_OK;
+    gathering at = {.source = source, .to = nf_alloc(ctx, most, source->row_bytes)};
+    nf_status status = at.to == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, most, source->row_bytes, &raw);
+    if (status >= 0) status = mean_on_host(ctx, source, numbers, count, mean); /* and looks at every value */
     for (uint64_t first = 0; status >= 0 && first < count; first += most) {
-        rows.numbers = numbers + first;
-        rows.count = count - first < most ? count - first : most;
-        status = nf_ivf_rows_convert(ctx, &rows, mean, piece);
-        if (status >= 0) {
-            status = nf_ivf_upload_floats(ctx, &source->blocks, piece, rows.count, dims, source->stride,
-                                          nf_cuda_ivf_set_values(set) + first * source->stride);
-        }
+        at.numbers = numbers + first;
+        at.count = count - first < most ? count - first : most;
+        status = sample_piece(ctx, source, &at, raw, nf_cuda_ivf_set_values(set) + first * source->stride);
     }
-    nf_free(piece);
+    nf_blocks_free(&taken);
+    nf_free(at.to);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nearest rows of some rows of the data, for measuring recall. The device compares them with all rows in products of binary32
- * precision and names the CANDIDATES nearest of every block; the host ranks these by exact distances. A true neighbour would
- * be missed only if more than CANDIDATES - k rows of its block were nearer by the device's rounding alone.
+ * The nearest rows of some rows of the data, for measuring recall. The device compares them with all rows in products of
+ * binary32 precision and names the nearest of every block, SPARE_CANDIDATES more than are wanted; the host ranks these by exact
+ * distances. A true neighbour would be missed only if that many rows of its block were nearer by the device's rounding alone.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -294,17 +294,21 @@ static nf_status encode_step(nf_ivf_build_job *job)
     }
     NF_TRY(ops->encode_end(job->ctx, job->source));
     job->stats.code_error = sum / (double)index->view.rows;
-    return nf_ivf_index_complete(job->ctx, index);
+    return NF_OK;
 }
 
 /* ---- the whole ---- */
 
+void nf_ivf_close_source(nf_ivf_build_job *job)
+{
+    if (job->source != NULL) job->index->engine->ivf->source_close(job->source);
+    job->source = NULL;
+}
+
 static void close_job(nf_ivf_build_job *job)
 {
-    if (job->index != NULL && job->index->engine != NULL) {
-        job->index->engine->ivf->set_close(job->sample);
-        job->index->engine->ivf->source_close(job->source);
-    }
+    if (job->index != NULL && job->index->engine != NULL) job->index->engine->ivf->set_close(job->sample);
+    nf_ivf_close_source(job);
     nf_free(job->centroids);
     nf_free(job->labels);
     nf_free(job->cursor);

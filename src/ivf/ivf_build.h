@@ -26,7 +26,11 @@ typedef struct nf_ivf_build_job {
     double   *code_errors;
 } nf_ivf_build_job;
 
-/* Step calibrate: the table of recall by probes. The index is complete; its ids are row numbers. */
+/* Step calibrate: completes the index, and makes the table of recall by probes; its ids are row numbers. The source is closed
+ * before the engine prepares the index, so that both need not find room at once. */
 nf_status nf_ivf_calibrate(nf_ivf_build_job *job);
+
+/* Gives the data back to the engine. */
+void nf_ivf_close_source(nf_ivf_build_job *job);
 
 #endif

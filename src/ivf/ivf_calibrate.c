@@ -2,7 +2,7 @@
 /*
  * Step calibrate: recall@10 by probes, measured on rows of the data, each left out of its own answer.
  *
- * The true neighbours come from the exact search over all rows. A row counts as found when its exact distance is at
+ * The true neighbours come from an exact search over all rows, before the index is completed. A row counts as found when its exact distance is at
  * most that of the tenth true neighbour, so that equal distances do no harm. Probes grow by a half and a third in turn
  * (1, 2, 3, 4, 6, 8, 12, 16, ...) up to all lists, or until twice as many probes no longer bring one neighbour in a
  * thousand more, which is where the codes, not the lists, limit the recall.
@@ -85,25 +85,28 @@ static void leave_out(calibration *at)
 static nf_status find_truth(calibration *at)
 {
     nf_ivf_build_job *job = at->job;
-    const nf_matrix  *data = job->data;
-
     for (uint64_t i = 0; i < at->count; i++) {
-        at->numbers[i] = nf_ivf_random_spread(job->params.seed, NF_IVF_STREAM_RECALL, i, at->count, data->rows);
+        at->numbers[i] = nf_ivf_random_spread(job->params.seed, NF_IVF_STREAM_RECALL, i, at->count, job->data->rows);
     }
-    const nf_ivf_rows rows = {
-        .matrix = data,
-        .what = "data",
-        .metric = job->params.metric,
-        .count = at->count,
-        .numbers = at->numbers,
-        .length = job->index->ip_length,
-        .factors = job->index->ip_length > 0.0 ? at->factors : NULL,
-    };
-    NF_TRY(nf_ivf_rows_convert(job->ctx, &rows, job->index->view.mean, at->queries));
     NF_TRY(job->index->engine->ivf->truth(job->ctx, job->source, at->numbers, at->count, at->asked, at->true_ids,
                                           at->true_distances));
     leave_out(at);
     return NF_OK;
+}
+
+static nf_status make_queries(calibration *at)
+{
+    const nf_ivf_build_job *job = at->job;
+    const nf_ivf_rows       rows = {
+              .matrix = job->data,
+              .what = "data",
+              .metric = job->params.metric,
+              .count = at->count,
+              .numbers = at->numbers,
+              .length = job->index->ip_length,
+              .factors = job->index->ip_length > 0.0 ? at->factors : NULL,
+    };
+    return nf_ivf_rows_convert(job->ctx, &rows, job->index->view.mean, at->queries);
 }
 
 static bool is_neighbour(const calibration *at, uint64_t i, int64_t row)
@@ -176,12 +179,18 @@ static nf_status fill_table(calibration *at)
     return NF_OK;
 }
 
+static nf_status complete(nf_ivf_build_job *job)
+{
+    nf_ivf_close_source(job);
+    return nf_ivf_index_complete(job->ctx, job->index);
+}
+
 nf_status nf_ivf_calibrate(nf_ivf_build_job *job)
 {
     const uint64_t rows = job->data->rows;
     calibration    at = {.job = job};
 
-    if (job->params.recall_rows == 0 || rows < 2) return NF_OK;
+    if (job->params.recall_rows == 0 || rows < 2) return complete(job);
     at.count = job->params.recall_rows < rows ? job->params.recall_rows : rows;
     at.asked = rows < ASKED ? (uint32_t)rows : ASKED;
     at.neighbours = at.asked - 1;
@@ -189,6 +198,8 @@ nf_status nf_ivf_calibrate(nf_ivf_build_job *job)
     if (job->index->owned.recall == NULL) return nf_alloc_status(job->ctx);
     nf_status status = open_calibration(&at);
     if (status >= 0) status = find_truth(&at);
+    if (status >= 0) status = complete(job);
+    if (status >= 0) status = make_queries(&at);
     if (status >= 0) status = fill_table(&at);
     close_calibration(&at);
     return status;
