@@ -217,7 +217,7 @@ static const char *const build_text[] = {
     "Builds an index for approximate search: the rows are divided into lists around centres, and each row is kept as "
     "a code of a few bits per dimension (IVF-RaBitQ). More bits give better answers and a larger file. At the end, "
     "recall is measured on a sample, so that a search can ask for a recall.",
-    "The same data, options and instruction set give the same file, byte for byte, on any number of threads.",
+    "The same data, options, engine and instruction set give the same file, byte for byte, on any number of threads.",
     NULL,
 };
 static const cli_example build_examples[] = {

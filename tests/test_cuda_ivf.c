@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * IVF-RaBitQ in the CUDA engine: what the tests of both engines (test_ivf_*.c) do not ask. Precisions agree, a query's answer does
- * not depend on its batch, each engine searches the other's index as well as its own, long lists and many probes, memory
- * that is too small, queries and results on the device. On the emulated device host memory is device memory, and failures are
- * had on purpose; on a GPU those tests are skipped.
+ * IVF-RaBitQ in the CUDA engine: what the tests of both engines (test_ivf_*.c) do not ask. Precisions agree, a query's
+ * answer does not depend on its batch, each engine searches the other's index as well as its own, long lists and many
+ * probes, memory that is too small, queries and results on the device. On the emulated device host memory is device
+ * memory, and failures are had on purpose; on a GPU those tests are skipped.
  */
 #include <inttypes.h>
 
@@ -21,11 +21,11 @@ static nf_emulated_control device;
 static int                 emulated;
 
 typedef struct answer {
-    uint64_t queries;
-    uint32_t k;
-    int64_t *ids;
-    float   *distances;
-    uint32_t *counts;
+    uint64_t            queries;
+    uint32_t            k;
+    int64_t            *ids;
+    float              *distances;
+    uint32_t           *counts;
     nf_ivf_search_stats stats;
 } answer;
 
@@ -56,7 +56,8 @@ static nf_ivf_params small_build(uint32_t lists, uint32_t bits, uint32_t metric)
     return params;
 }
 
-static answer ask(nf_context *ctx, const nf_ivf_index *index, const nf_matrix *queries, const nf_ivf_search_params *params)
+static answer ask(nf_context *ctx, const nf_ivf_index *index, const nf_matrix *queries,
+                  const nf_ivf_search_params *params)
 {
     answer out = {.queries = queries->rows, .k = params->k, .stats = {.struct_size = sizeof out.stats}};
     out.ids = malloc((size_t)(queries->rows * params->k + 1) * sizeof *out.ids);
@@ -104,8 +105,8 @@ static void assert_same(const answer *a, const answer *b)
     assert_memory_equal(a->counts, b->counts, a->queries * sizeof *a->counts);
 }
 
-/* All precisions prune with the same bound, but for the noise of the query: with nothing pruned they are the same answer, else
- * nearly; and bitwise4 and tile have the same sums. */
+/* All precisions prune with the same bound, but for the noise of the query: with nothing pruned they are the same
+ * answer, else nearly; and bitwise4 and tile have the same sums. */
 static void test_precisions(void **state)
 {
     (void)state;
@@ -139,17 +140,18 @@ static void test_precisions(void **state)
     nf_context_destroy(ctx);
 }
 
-/* Batches of 1, 7 and all give each query the same answer; so do several contexts, and device memory that cuts batches. */
+/* Batches of 1, 7 and all give each query the same answer; so do several contexts, and device memory that cuts batches.
+ */
 static void test_batches(void **state)
 {
     (void)state;
-    nf_context         *ctx = context(NF_ENGINE_CUDA, 0, NULL);
-    nf_matrix           data = ivf_mixture(ROWS, DIMS, 12, 32), queries = ivf_mixture(QUERIES, DIMS, 12, 32);
-    const nf_ivf_params build = small_build(11, 3, NF_METRIC_COSINE);
-    nf_ivf_index       *index = ivf_build(ctx, &data, &build);
+    nf_context                *ctx = context(NF_ENGINE_CUDA, 0, NULL);
+    nf_matrix                  data = ivf_mixture(ROWS, DIMS, 12, 32), queries = ivf_mixture(QUERIES, DIMS, 12, 32);
+    const nf_ivf_params        build = small_build(11, 3, NF_METRIC_COSINE);
+    nf_ivf_index              *index = ivf_build(ctx, &data, &build);
     const nf_ivf_search_params params = question(K, 7, NF_PRECISION_AUTO);
-    answer              whole = ask(ctx, index, &queries, &params);
-    static const uint64_t sizes[] = {1, 7, 33};
+    answer                     whole = ask(ctx, index, &queries, &params);
+    static const uint64_t      sizes[] = {1, 7, 33};
     for (size_t i = 0; i < COUNT(sizes); i++) {
         for (uint64_t first = 0; first < QUERIES; first += sizes[i] * 3) {
             nf_matrix part = queries;
@@ -170,7 +172,8 @@ static void test_batches(void **state)
     nf_context_destroy(ctx);
 }
 
-/* An index of either engine, saved and opened by either, has the same recall: all lists probed, so that only codes count. */
+/* An index of either engine, saved and opened by either, has the same recall: all lists probed, so that only codes
+ * count. */
 static void test_other_engines_index(void **state)
 {
     (void)state;
@@ -191,7 +194,8 @@ static void test_other_engines_index(void **state)
             }
             assert_true(common(&got[0], &got[1]) > 0.985);
             for (uint32_t i = 0; i < QUERIES * K; i++) {
-                assert_true(fabsf(got[0].distances[i] - got[1].distances[i]) < 0.05f * (1.0f + fabsf(got[0].distances[i])));
+                assert_true(fabsf(got[0].distances[i] - got[1].distances[i]) <
+                            0.05f * (1.0f + fabsf(got[0].distances[i])));
             }
             for (int user = 0; user < 2; user++) {
                 free_answer(&got[user]);
@@ -207,8 +211,8 @@ static void test_other_engines_index(void **state)
     nf_context_destroy(ctx[1]);
 }
 
-/* Half the rows in one list, empty lists, all lists probed, more neighbours than rows in reach and than a sort in shared memory
- * takes; a filter. The nearest of every row is itself, or an equal one. */
+/* Half the rows in one list, empty lists, all lists probed, more neighbours than rows in reach and than a sort in
+ * shared memory takes; a filter. The nearest of every row is itself, or an equal one. */
 static void test_shapes(void **state)
 {
     (void)state;
@@ -218,8 +222,8 @@ static void test_shapes(void **state)
     for (uint64_t row = 0; row < ROWS / 2; row++) memcpy(values + row * DIMS, values, DIMS * sizeof *values);
     queries.rows = 5;
     queries.data = values + (ROWS - 5) * DIMS;
-    nf_ivf_params       build = small_build(20, 7, NF_METRIC_L2);
-    nf_ivf_index       *index = ivf_build(ctx, &data, &build);
+    nf_ivf_params         build = small_build(20, 7, NF_METRIC_L2);
+    nf_ivf_index         *index = ivf_build(ctx, &data, &build);
     static const uint32_t ks[] = {1, 64, 600, 1500};
     for (size_t i = 0; i < COUNT(ks); i++) {
         const nf_ivf_search_params params = question(ks[i], 1000, i % 2 == 0 ? NF_PRECISION_TILE : NF_PRECISION_AUTO);
@@ -292,7 +296,7 @@ static void test_refused(void **state)
     index = ivf_build(ctx, &data, &build);
     const nf_ivf_search_params params = question(K, 5, NF_PRECISION_AUTO);
     answer                     before = ask(ctx, index, &queries, &params);
-    float *value = (float *)(uintptr_t)queries.data + 17 * DIMS + 3, kept = *value;
+    float                     *value = (float *)(uintptr_t)queries.data + 17 * DIMS + 3, kept = *value;
     *value = NAN;
     assert_int_equal(nf_ivf_search(ctx, index, &queries, &params, ids, distances, NULL, NULL), NF_ERR_VALUE);
     assert_non_null(strstr(nf_context_error(ctx)->text, "row 17, column 3"));
@@ -323,10 +327,12 @@ static void test_device_place(void **state)
     params.results_place = NF_PLACE_DEVICE;
     answer there = ask(ctx, index, &queries, &params);
     assert_same(&host, &there);
-    assert_int_equal(nf_ivf_search(cpu, on_cpu, &queries, &params, there.ids, there.distances, NULL, NULL), NF_ERR_UNSUPPORTED);
+    assert_int_equal(nf_ivf_search(cpu, on_cpu, &queries, &params, there.ids, there.distances, NULL, NULL),
+                     NF_ERR_UNSUPPORTED);
     params = question(K, 5, NF_PRECISION_TILE);
     queries.place = NF_PLACE_HOST;
-    assert_int_equal(nf_ivf_search(cpu, on_cpu, &queries, &params, there.ids, there.distances, NULL, NULL), NF_ERR_UNSUPPORTED);
+    assert_int_equal(nf_ivf_search(cpu, on_cpu, &queries, &params, there.ids, there.distances, NULL, NULL),
+                     NF_ERR_UNSUPPORTED);
     free_answer(&host);
     free_answer(&there);
     nf_ivf_release(index);
@@ -355,7 +361,8 @@ static nf_status whole_run(nf_context *ctx, const nf_matrix *data)
     return status;
 }
 
-/* Every allocation of host memory, and every allocation and call of the device, fails once: an error, and nothing is left. */
+/* Every allocation of host memory, and every allocation and call of the device, fails once: an error, and nothing is
+ * left. */
 static void test_faults(void **state)
 {
     (void)state;
@@ -374,8 +381,8 @@ static void test_faults(void **state)
                       : what == 1 ? device.allocations >= device.fail_allocation
                                   : device.calls >= device.fail_call;
             device.fail_allocation = device.fail_call = 0;
-            assert_true(status == NF_OK || status == NF_ERR_MEMORY || status == NF_ERR_DEVICE_MEMORY || status == NF_ERR_DEVICE ||
-                        status == NF_ERR_LIMIT || status == NF_ERR_ENGINE);
+            assert_true(status == NF_OK || status == NF_ERR_MEMORY || status == NF_ERR_DEVICE_MEMORY ||
+                        status == NF_ERR_DEVICE || status == NF_ERR_LIMIT || status == NF_ERR_ENGINE);
             if (!reached) assert_int_equal(status, NF_OK);
             fails += status != NF_OK;
             nf_context_destroy(ctx);
@@ -390,9 +397,14 @@ static void test_faults(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_precisions),          cmocka_unit_test(test_batches), cmocka_unit_test(test_other_engines_index),
-        cmocka_unit_test(test_shapes),              cmocka_unit_test(test_streamed), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_device_place),        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_precisions),
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_other_engines_index),
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_streamed),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_device_place),
+        cmocka_unit_test(test_faults),
     };
     char           address[32];
     nf_engine_info info = {.struct_size = sizeof info};

@@ -28,6 +28,7 @@ typedef struct nf_ivf_index nf_ivf_index;
 typedef struct nf_ivf_filter nf_ivf_filter;
 
 typedef enum nf_rotation { NF_ROTATION_FAST = 0, NF_ROTATION_DENSE = 1 } nf_rotation;
+
 /* How a search sees queries while it scans short codes. Survivors are ranked with the whole query in any case.
  * AUTO: the cpu engine's tables; on the cuda engine BITWISE4 or TILE, which give the same answers, by what is faster. */
 typedef enum nf_precision {
@@ -36,14 +37,14 @@ typedef enum nf_precision {
     NF_PRECISION_LUT32 = 2,    /* cuda: the same, binary32 */
     NF_PRECISION_BITWISE4 = 3, /* cuda: 4 bits per dim, and-and-count */
     NF_PRECISION_BITWISE8 = 4, /* cuda: 8 bits per dim */
-    NF_PRECISION_TILE = 5      /* cuda: 4 bits per dim, many queries at a time on tensor cores */
+    NF_PRECISION_TILE = 5      /* cuda: 4 bits per dim, many queries at a time on tensor cores (8.0 or later) */
 } nf_precision;
 
 typedef enum nf_verify { NF_VERIFY_FULL = 0, NF_VERIFY_STRUCTURE = 1 } nf_verify;
 
 typedef struct nf_ivf_params {
     size_t         struct_size;  /* set by nf_ivf_params_init */
-    uint32_t       lists;        /* clusters; 0 (default): 4 sqrt(n), or n / 32 + 1 if less. More than rows: as many as rows */
+    uint32_t       lists;        /* clusters; 0 (default): 4 sqrt(n), or n / 32 + 1 if less. More than rows: so many */
     uint32_t       bits;         /* per dimension, 1 to 9; default 5 */
     uint32_t       metric;       /* nf_metric */
     uint32_t       rotation;     /* nf_rotation: Hadamard and Kac (default), or dense orthogonal */
@@ -108,7 +109,8 @@ typedef struct nf_ivf_search_params {
 typedef struct nf_ivf_search_stats {
     size_t   struct_size; /* the caller sets it before the call */
     double   seconds;
-    double   step_seconds[NF_IVF_SEARCH_STEPS]; /* added up over threads; the last, rerank, is wall time of making the results */
+    double   step_seconds[NF_IVF_SEARCH_STEPS]; /* cpu: added up over threads, but rerank is wall time of making the results;
+                                                   cuda: of the device */
     uint32_t probes;      /* lists per query, as used */
     uint32_t reserved;
     uint64_t scanned;     /* (query, row) pairs whose short code was looked at */
@@ -134,15 +136,19 @@ NF_API const char *nf_ivf_build_step_name(uint32_t step);
 NF_API const char *nf_ivf_search_step_name(uint32_t step);
 
 /*
- * Builds an index on n x d data of any type, n >= 1, d <= 8192 (4096 with the dense rotation). The rows are read three times in
- * order (in blocks), so that data may be a mapped file larger than memory; they are not kept unless keep_vectors asks for it.
- * stats may be NULL.
+ * Builds an index on n x d data of any type in host memory, n >= 1, d <= 8192 (4096 with the dense rotation). The rows are
+ * read three times in order (in blocks), so that data may be a mapped file larger than memory; they are not kept unless
+ * keep_vectors asks for it. stats may be NULL.
+ * Engine: the context's; auto takes a GPU from 50,000 rows on where the codes fit its memory. It stays the index's engine.
  * Cost: training lists x train_rows rows; n x lists x d multiply-adds for the assignment; O(n d log d) for the rest.
- * Memory under the limit: the training rows and 16 bytes for each, the centroids, 4 bytes per row, blocks of 8 MB and 2 MB per
- * thread, what nf_knn takes on recall_rows queries, and 8 d^2 bytes for a dense rotation; the index itself does not count. Training rows take at most a quarter of the memory left: only where that is fewer than train_rows per list does the
- * limit change the index.
- * NF_ERR_ARGUMENT (bits, dims, rows, ids, no rows), NF_ERR_VALUE (NaN, infinity, or under L2 and IP beyond 2^53: row and column
- * named), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ * Memory under the limit: 12 bytes per row of the sample, the centroids, 4 bytes per row, and 8 d^2 bytes for a dense
+ * rotation; on the CPU also the training rows (4 d bytes each), blocks of 8 MB and 2 MB per thread, and what nf_knn takes on
+ * recall_rows queries. The index itself does not count. Training rows take at most a quarter of the memory left, on a GPU
+ * at most half of the device's: only where that is fewer than train_rows per list does a limit change the index.
+ * Device memory (cuda): all rows where they fit into half of it, else blocks; the codes at the end.
+ * NF_ERR_ARGUMENT (bits, dims, rows, ids, no rows), NF_ERR_VALUE (NaN, infinity, or under L2 and IP beyond 2^53: row and
+ * column named), NF_ERR_UNSUPPORTED (data on a device), NF_ERR_MEMORY, NF_ERR_DEVICE_MEMORY, NF_ERR_LIMIT, NF_ERR_DEVICE,
+ * NF_ERR_CANCELLED.
  */
 NF_API NF_NODISCARD nf_status nf_ivf_build(nf_context *ctx, const nf_matrix *data, const nf_ivf_params *params,
                                            nf_ivf_index **out, nf_ivf_build_stats *stats);
@@ -172,13 +178,17 @@ NF_API NF_NODISCARD nf_status nf_ivf_recall_point(const nf_ivf_index *index, uin
 
 /*
  * Finds about the k nearest rows of each query (m x d, any type). ids and distances: m x k, as neighbours.h says, the
- * distances estimated from the codes (exact with rerank). counts: m values or NULL. stats may be NULL.
- * Method: arXiv:2409.09913; lists nearest first, short codes filter by a lower bound, survivors by the whole code.
- * Cost: m x lists x d multiply-adds for the lists, then the rows of the lists probed. Memory: up to 32 MB of
- * queries and results, and about 12 MB per thread (24 MB at 8192 dims). An index may be searched by any number of threads at once, each with a context of
- * its own.
- * NF_ERR_ARGUMENT, NF_ERR_VALUE (queries: NaN, infinity, or under L2 and IP beyond 2^53), NF_ERR_UNSUPPORTED (rerank without keep_vectors),
- * NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ * distances estimated from the codes (exact with rerank). counts: m values or NULL. stats may be NULL. Queries may lie on
+ * the device where the index's engine is cuda, results where params says so; the call returns when they are complete.
+ * Method: arXiv:2409.09913; lists nearest first, short codes filter by a lower bound, survivors by the whole code; on a
+ * GPU arXiv:2602.23999, section 3.3.
+ * Cost: m x lists x d multiply-adds for the lists, then the rows of the lists probed. Memory: up to 32 MB of queries and
+ * results, and about 12 MB per thread (24 MB at 8192 dims); cuda: up to 8 GiB, and no more than half, of the device memory
+ * left, kept with the index for the next search. An index may be searched by any number of threads at once, each with a
+ * context of its own.
+ * NF_ERR_ARGUMENT, NF_ERR_VALUE (queries: NaN, infinity, or under L2 and IP beyond 2^53), NF_ERR_UNSUPPORTED (rerank
+ * without keep_vectors; a precision or a place that the engine does not have), NF_ERR_MEMORY, NF_ERR_DEVICE_MEMORY,
+ * NF_ERR_LIMIT, NF_ERR_DEVICE, NF_ERR_CANCELLED.
  */
 NF_API NF_NODISCARD nf_status nf_ivf_search(nf_context *ctx, const nf_ivf_index *index, const nf_matrix *queries,
                                             const nf_ivf_search_params *params, int64_t *ids, float *distances,

@@ -289,7 +289,13 @@ nf_status nf_cpu_ivf_encode(nf_context *ctx, const nf_ivf_encode_job *job, const
 {
     const uint64_t tasks = (count + ROWS_PER_TASK - 1) / ROWS_PER_TASK;
     const uint64_t values = (uint64_t)nf_pool_workers(ctx, tasks) * job->view->padded;
-    row_encoder    encoder = {.job = job, .rotated = rotated, .count = count, .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)), .ctx = ctx};
+    row_encoder    encoder = {
+           .job = job,
+           .rotated = rotated,
+           .count = count,
+           .kernels = nf_cpu_ivf_kernels(nf_context_isa(ctx)),
+           .ctx = ctx,
+    };
 
     encoder.residuals = nf_alloc(ctx, values, sizeof(float));
     encoder.codes = nf_alloc(ctx, values, sizeof(uint16_t));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of rows for k-means. A centroid is the mean of its rows, added up in ascending order of rows in binary64 by one task, so
- * that it does not depend on threads.
+ * Sets of rows for k-means. A centroid is the mean of its rows, added up in ascending order of rows in binary64 by one
+ * task, so that it does not depend on threads.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of a build: blocks of rows, converted by all threads, small enough to stay in the caches' reach and inside an
- * eighth of the memory that is left.
+ * The data of a build: blocks of rows, converted by all threads, small enough to stay in the caches' reach and inside
+ * an eighth of the memory that is left.
  */
 #include "cpu_ivf_source.h"
 
@@ -18,8 +18,8 @@
 struct nf_ivf_source {
     const nf_matrix *data;
     uint32_t         metric;
-    uint64_t         most;  /* rows of a block */
-    uint64_t         first, count; /* the block */
+    uint64_t         most;           /* rows of a block */
+    uint64_t         first, count;   /* the block */
     float           *rows, *rotated; /* rotated: as wide as the first encode asks for */
     nf_centroids     centroids;
 };
@@ -55,8 +55,8 @@ uint64_t nf_cpu_ivf_set_room(nf_context *ctx, const nf_ivf_source *source)
     return source->data->rows;
 }
 
-nf_status nf_cpu_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean,
-                            nf_ivf_set **out)
+nf_status nf_cpu_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count,
+                            float *mean, nf_ivf_set **out)
 {
     nf_ivf_rows rows = rows_of(source, 0, count);
     float      *values = nf_alloc(ctx, count, source->data->dims * sizeof *values);
@@ -77,8 +77,9 @@ nf_status nf_cpu_ivf_block_rows(nf_context *ctx, nf_ivf_source *source, uint64_t
 {
     const nf_memory *memory = nf_context_memory(ctx);
     const uint32_t   dims = source->data->dims;
-    const uint64_t   row_bytes = 2ull * dims * sizeof(float) + 48; /* rotated rows are up to 7 values longer; and 16 for the caller */
-    uint64_t         bytes = BLOCK_BYTES + (uint64_t)nf_context_threads(ctx) * BLOCK_BYTES_THREAD;
+    const uint64_t   row_bytes =
+        2ull * dims * sizeof(float) + 48; /* rotated rows are up to 7 values longer; and 16 for the caller */
+    uint64_t bytes = BLOCK_BYTES + (uint64_t)nf_context_threads(ctx) * BLOCK_BYTES_THREAD;
 
     if (nf_memory_limit(memory) != 0) {
         const uint64_t limit = nf_memory_limit(memory), used = nf_memory_used(memory);

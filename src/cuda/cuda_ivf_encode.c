@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Encoding on the device, all rows of a block in one launch per step (arXiv:2602.23999, section 3.2). The codes of a block come
- * as flat rows, in the order of the data. Where the whole index fits into the device, they are put to their places there and
- * fetched at the end; else the host's threads put them to their places, block by block.
+ * Encoding on the device, all rows of a block in one launch per step (arXiv:2602.23999, section 3.2). The codes of a
+ * block come as flat rows, in the order of the data. Where the whole index fits into the device, they are put to their
+ * places there and fetched at the end; else the host's threads put them to their places, block by block.
  */
 #include <math.h>
 #include <string.h>
@@ -21,7 +21,8 @@ void nf_encoder_close(nf_encoder *encoder)
     nf_blocks_free(&encoder->arrays);
 }
 
-nf_status nf_device_rotation_open(nf_context *ctx, nf_blocks *blocks, const nf_rotation_map *map, nf_device_rotation *out)
+nf_status nf_device_rotation_open(nf_context *ctx, nf_blocks *blocks, const nf_rotation_map *map,
+                                  nf_device_rotation *out)
 {
     const uint64_t signs = (uint64_t)NF_IVF_ROUNDS * map->padded / 8, values = (uint64_t)map->padded * map->padded;
     *out = (nf_device_rotation){.map = *map};
@@ -102,15 +103,16 @@ static void place_row(const placing *at, uint64_t i)
     const uint32_t     rows = view->padded / 8, list = at->job->labels[i], slot = at->job->slots[i] % NF_IVF_BLOCK;
     const size_t       record = nf_ivf_record_bytes(view->padded, view->bits);
     const uint8_t     *flat = at->flat + i * nf_k_flat_bytes(view->padded, view->bits);
-    uint8_t           *block = at->job->blocks + (view->block_start[list] + at->job->slots[i] / NF_IVF_BLOCK) *
-                                           nf_ivf_block_bytes(view->padded);
-    uint8_t           *factors = block + (size_t)rows * NF_IVF_BLOCK;
+    uint8_t           *block = at->job->blocks +
+                     (view->block_start[list] + at->job->slots[i] / NF_IVF_BLOCK) * nf_ivf_block_bytes(view->padded);
+    uint8_t *factors = block + (size_t)rows * NF_IVF_BLOCK;
 
     for (uint32_t row = 0; row < rows; row++) block[(size_t)row * NF_IVF_BLOCK + slot] = flat[row];
     memcpy(factors + 4 * slot, flat + rows, 4);
     memcpy(factors + 4 * (NF_IVF_BLOCK + slot), flat + rows + 4, 4);
     memcpy(factors + 8 * NF_IVF_BLOCK + 2 * slot, flat + rows + 8, 2);
-    if (record > 0) memcpy(at->job->records + (view->list_start[list] + at->job->slots[i]) * record, flat + rows + 10, record);
+    if (record > 0)
+        memcpy(at->job->records + (view->list_start[list] + at->job->slots[i]) * record, flat + rows + 10, record);
 }
 
 static nf_status place_task(void *arg, uint64_t task, uint32_t worker)
@@ -133,7 +135,8 @@ static nf_status place_on_host(nf_context *ctx, nf_ivf_source *source, const nf_
     nf_status status =
         nf_download(ctx, source->blocks.device, source->blocks.stream, flat, encoder->flat, source->count * bytes);
     if (status >= 0) {
-        status = nf_pool_run(ctx, place_task, (void *)(uintptr_t)&at, (source->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
+        status =
+            nf_pool_run(ctx, place_task, (void *)(uintptr_t)&at, (source->count + ROWS_PER_TASK - 1) / ROWS_PER_TASK);
     }
     nf_free(flat);
     return status;
@@ -145,8 +148,10 @@ static nf_status upload_places(nf_context *ctx, nf_ivf_source *source, const nf_
 {
     const nf_encoder *encoder = source->encoder;
     const uint64_t    bytes = source->count * sizeof(uint32_t);
-    NF_TRY(nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, encoder->labels, job->labels, 1, bytes, bytes));
-    return nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, encoder->slots, job->slots, 1, bytes, bytes);
+    NF_TRY(nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, encoder->labels, job->labels, 1, bytes,
+                          bytes));
+    return nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, encoder->slots, job->slots, 1, bytes,
+                          bytes);
 }
 
 static nf_status launch(nf_context *ctx, nf_ivf_source *source, const nf_ivf_view *view)
@@ -173,9 +178,9 @@ static nf_status launch(nf_context *ctx, nf_ivf_source *source, const nf_ivf_vie
     NF_CUDA(ctx, cudaMemsetAsync(encoder->too_far, 0xff, sizeof *encoder->too_far, stream));
     NF_CUDA(ctx, nf_k_encode_rows(&encode, stream));
     if (!encoder->on_device) return NF_OK;
-    NF_CUDA(ctx, nf_k_place_rows_in_lists(encoder->flat, count, view->padded, view->bits, encoder->labels, encoder->slots,
-                                          encoder->list_start, encoder->block_start, encoder->blocks, encoder->records,
-                                          stream));
+    NF_CUDA(ctx, nf_k_place_rows_in_lists(encoder->flat, count, view->padded, view->bits, encoder->labels,
+                                          encoder->slots, encoder->list_start, encoder->block_start, encoder->blocks,
+                                          encoder->records, stream));
     return NF_OK;
 }
 
@@ -212,8 +217,8 @@ nf_status nf_cuda_ivf_encode(nf_context *ctx, nf_ivf_source *source, const nf_iv
     NF_TRY(nf_source_prefetch(ctx, source));
     NF_TRY(check_too_far(ctx, source, job));
     if (!source->encoder->on_device) NF_TRY(place_on_host(ctx, source, job));
-    return nf_download(ctx, source->blocks.device, source->blocks.stream, job->code_errors, source->encoder->code_errors,
-                       source->count * sizeof(double));
+    return nf_download(ctx, source->blocks.device, source->blocks.stream, job->code_errors,
+                       source->encoder->code_errors, source->count * sizeof(double));
 }
 
 nf_status nf_cuda_ivf_encode_end(nf_context *ctx, nf_ivf_source *source)
@@ -224,8 +229,8 @@ nf_status nf_cuda_ivf_encode_end(nf_context *ctx, nf_ivf_source *source)
         NF_TRY(nf_download(ctx, source->blocks.device, source->blocks.stream, encoder->host_blocks, encoder->blocks,
                            encoder->block_bytes));
         if (encoder->record_bytes > 0) {
-            NF_TRY(nf_download(ctx, source->blocks.device, source->blocks.stream, encoder->host_records, encoder->records,
-                               encoder->record_bytes));
+            NF_TRY(nf_download(ctx, source->blocks.device, source->blocks.stream, encoder->host_records,
+                               encoder->records, encoder->record_bytes));
         }
     }
     nf_encoder_close(encoder);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An index on the device: from the layout of the file, piece by piece, to that of the kernels (k_ivf.h); the numbers per list
- * that a search needs; and the table of operations.
+ * An index on the device: from the layout of the file, piece by piece, to that of the kernels (k_ivf.h); the numbers
+ * per list that a search needs; and the table of operations.
  */
 #include "cuda_ivf_index.h"
 
@@ -17,7 +17,8 @@
 
 #define PROBED_CENTROIDS 8u
 #define LEAST_DISTANCE (1.0 / 64) /* squared, against the squared length, for TF32 to do */
-#define PIECE_BYTES ((uint64_t)64 << 20) /* of the file's layout on the device at a time, and an eighth of the memory left */
+#define PIECE_BYTES \
+    ((uint64_t)64 << 20) /* of the file's layout on the device at a time, and an eighth of the memory left */
 
 /* ---- numbers per list ---- */
 
@@ -50,7 +51,8 @@ static nf_status list_numbers(nf_context *ctx, nf_ivf_prepared *prepared, const 
     if (status >= 0) {
         status = upload(ctx, &prepared->arrays, offsets, view->lists * sizeof *offsets, &prepared->index.rank_offset);
     }
-    if (status >= 0) status = upload(ctx, &prepared->arrays, dots, view->lists * sizeof *dots, &prepared->index.mean_dot);
+    if (status >= 0)
+        status = upload(ctx, &prepared->arrays, dots, view->lists * sizeof *dots, &prepared->index.mean_dot);
     nf_free(offsets);
     nf_free(dots);
     return status;
@@ -61,13 +63,14 @@ static float square_between(const float *x, const float *y, uint32_t count)
 {
     float sum[4] = {0};
     for (uint32_t k = 0; k < count; k += 4) { /* padded is a multiple of 8 */
-        for (uint32_t lane = 0; lane < 4; lane++) sum[lane] += (x[k + lane] - y[k + lane]) * (x[k + lane] - y[k + lane]);
+        for (uint32_t lane = 0; lane < 4; lane++)
+            sum[lane] += (x[k + lane] - y[k + lane]) * (x[k + lane] - y[k + lane]);
     }
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* Whether centroids lie so near to each other, against their lengths, that products in TF32 would mix them up: by the nearest
- * others of a few. */
+/* Whether centroids lie so near to each other, against their lengths, that products in TF32 would mix them up: by the
+ * nearest others of a few. */
 static bool needs_precision(const nf_ivf_view *view)
 {
     const uint32_t step = view->lists / PROBED_CENTROIDS + 1;
@@ -119,7 +122,8 @@ static nf_status bound_work(nf_context *ctx, nf_memory *memory, nf_ivf_prepared 
     prepared->most_blocks = blocks;
     prepared->most_segments = segments;
     if (blocks == NULL || segments == NULL) return nf_alloc_status(ctx);
-    for (uint32_t list = 0; list < lists; list++) blocks[list + 1] = view->block_start[list + 1] - view->block_start[list];
+    for (uint32_t list = 0; list < lists; list++)
+        blocks[list + 1] = view->block_start[list + 1] - view->block_start[list];
     qsort(blocks + 1, lists, sizeof *blocks, descending);
     blocks[0] = segments[0] = 0;
     for (uint32_t p = 1; p <= lists; p++) {
@@ -166,8 +170,9 @@ static nf_status repack_blocks(nf_context *ctx, nf_ivf_prepared *prepared, const
         status = nf_upload_rows(ctx, taken.device, taken.stream, piece, view->blocks + first * bytes, 1, some * bytes,
                                 some * bytes);
         if (status < 0) break;
-        status = nf_cuda_check(ctx, nf_k_repack_blocks(piece, (uint32_t)first, (uint32_t)some, view->padded, codes, add,
-                                                       rescale, error, taken.stream),
+        status = nf_cuda_check(ctx,
+                               nf_k_repack_blocks(piece, (uint32_t)first, (uint32_t)some, view->padded, codes, add,
+                                                  rescale, error, taken.stream),
                                "nf_k_repack_blocks");
     }
     nf_blocks_free(&taken);
@@ -317,8 +322,8 @@ void nf_cuda_ivf_prepared_close(nf_ivf_prepared *prepared)
 
 /* ---- rotating some rows, for the host ---- */
 
-static nf_status rotate_on(nf_context *ctx, nf_blocks *blocks, const nf_rotation_map *map, const float *rows, uint64_t count,
-                           float *rotated)
+static nf_status rotate_on(nf_context *ctx, nf_blocks *blocks, const nf_rotation_map *map, const float *rows,
+                           uint64_t count, float *rotated)
 {
     const uint32_t     stride = nf_ivf_stride(map->dims), out_stride = nf_ivf_stride(map->padded);
     nf_device_rotation rotation;
@@ -333,12 +338,14 @@ static nf_status rotate_on(nf_context *ctx, nf_blocks *blocks, const nf_rotation
     return nf_ivf_download_floats(ctx, blocks, out, count, map->padded, out_stride, rotated);
 }
 
-nf_status nf_cuda_ivf_rotate(nf_context *ctx, const nf_rotation_map *map, const float *rows, uint64_t count, float *rotated)
+nf_status nf_cuda_ivf_rotate(nf_context *ctx, const nf_rotation_map *map, const float *rows, uint64_t count,
+                             float *rotated)
 {
     nf_blocks blocks = {0};
     nf_status status = nf_device_open(ctx, &blocks.device);
     if (status < 0) return status;
-    status = nf_cuda_check(ctx, cudaStreamCreateWithFlags(&blocks.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    status = nf_cuda_check(ctx, cudaStreamCreateWithFlags(&blocks.stream, cudaStreamNonBlocking),
+                           "cudaStreamCreateWithFlags");
     if (status >= 0) status = rotate_on(ctx, &blocks, map, rows, count, rotated);
     nf_blocks_free(&blocks);
     if (blocks.stream != NULL) (void)cudaStreamDestroy(blocks.stream);

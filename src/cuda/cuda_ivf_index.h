@@ -14,11 +14,11 @@ struct nf_ivf_prepared {
     nf_blocks          arrays;
     nf_k_index         index;
     nf_device_rotation rotation;
-    float             *mean;     /* dims: not rotated */
-    bool               precise;  /* TF32 cannot tell the centroids apart */
+    float             *mean;    /* dims: not rotated */
+    bool               precise; /* TF32 cannot tell the centroids apart */
     /* What bounds the work of a search: sums over the largest lists. [p]: of the p largest; lists + 1 entries. */
-    uint64_t          *most_blocks, *most_segments;
-    uint64_t           blocks, segments; /* of all lists */
+    uint64_t *most_blocks, *most_segments;
+    uint64_t  blocks, segments; /* of all lists */
 
     pthread_mutex_t        lock;
     struct nf_search_room *rooms; /* kept for the next search */

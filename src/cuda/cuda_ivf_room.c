@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workspaces. A search's arrays are bounded before it begins: a query's pairs have no more blocks and segments than its number
- * of the largest lists has, so no size has to be fetched from the device in between.
+ * Workspaces. A search's arrays are bounded before it begins: a query's pairs have no more blocks and segments than its
+ * number of the largest lists has, so no size has to be fetched from the device in between.
  */
 #include "cuda_ivf_room.h"
 
@@ -26,7 +26,8 @@ static uint64_t counts_of(const nf_ivf_prepared *prepared, const nf_room_size *s
     return (size->tiles && units > pairs ? units : pairs) + 1;
 }
 
-/* By pairs: all segments of the largest lists. By tiles: full tiles, and one more for every list, wave and segment that any pair is in. */
+/* By pairs: all segments of the largest lists. By tiles: full tiles, and one more for every list, wave and segment that
+ * any pair is in. */
 static uint64_t items_of(const nf_ivf_prepared *prepared, const nf_room_size *size)
 {
     const uint64_t most = size->queries * prepared->most_segments[size->probes];

@@ -9,13 +9,13 @@
 
 /* What an array's length depends on. */
 typedef struct nf_room_size {
-    uint64_t queries;      /* at a time */
+    uint64_t queries; /* at a time */
     uint32_t probes, k;
-    uint32_t planes;       /* of the bitwise form; 0: none */
-    bool     bytes;        /* the queries as int8, too */
-    bool     tiles;        /* units of work by list */
-    uint64_t raw_bytes;    /* of a query as it comes; 0: none */
-    bool     allowed;      /* a filter's words */
+    uint32_t planes;    /* of the bitwise form; 0: none */
+    bool     bytes;     /* the queries as int8, too */
+    bool     tiles;     /* units of work by list */
+    uint64_t raw_bytes; /* of a query as it comes; 0: none */
+    bool     allowed;   /* a filter's words */
 } nf_room_size;
 
 /* Numbers of a batch that go back to the host together. */
@@ -25,18 +25,18 @@ typedef struct nf_room_report {
 
 typedef struct nf_search_room {
     struct nf_search_room *next;
-    nf_blocks       blocks;
-    nf_room_size    size;
-    cudaEvent_t     events[NF_ROOM_EVENTS];
+    nf_blocks              blocks;
+    nf_room_size           size;
+    cudaEvent_t            events[NF_ROOM_EVENTS];
 
     uint8_t        *raw;
-    float          *rows;       /* queries x stride of dims */
+    float          *rows; /* queries x stride of dims */
     double         *factors;
     nf_k_queries    queries;
     nf_k_turns      turns;
-    float          *values;     /* queries x lists, rounded up */
-    void           *scratch;    /* of selections and ranking */
-    uint32_t       *counts;     /* per pair, or per wave and list, and one more */
+    float          *values;  /* queries x lists, rounded up */
+    void           *scratch; /* of selections and ranking */
+    uint32_t       *counts;  /* per pair, or per wave and list, and one more */
     uint64_t       *starts, *tile_starts;
     uint32_t       *by_list, *cursor, *tiles;
     void           *items;
@@ -46,7 +46,7 @@ typedef struct nf_search_room {
     void           *scan_scratch;
     size_t          scan_bytes; /* of prefix sums */
     nf_k_tops       tops;
-    uint64_t       *slots;      /* of results */
+    uint64_t       *slots; /* of results */
     float          *found;
     int64_t        *ids;
     uint32_t       *found_counts;
@@ -58,7 +58,7 @@ uint64_t nf_room_query_bytes(const nf_ivf_prepared *prepared, const nf_room_size
 
 /* A workspace of at least that size; it goes back with nf_room_keep. */
 nf_status nf_room_take(nf_context *ctx, nf_ivf_prepared *prepared, const nf_room_size *size, nf_search_room **out);
-void nf_room_keep(nf_ivf_prepared *prepared, nf_search_room *room);
+void      nf_room_keep(nf_ivf_prepared *prepared, nf_search_room *room);
 
 /* Frees a workspace. */
 void nf_room_close(nf_search_room *room);

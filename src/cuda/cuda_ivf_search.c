@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Searching on the device (arXiv:2602.23999, section 3.3): queries are rotated and brought into the form that short codes want;
- * one product on tensor cores gives their distances to all centroids, of which the nearest are selected; then waves of a few
- * lists each, nearest lists first: scan the short codes, rank the survivors by their whole codes. In a wave a query's limit stands
- * still, so neither the order of work nor the other queries of a batch change an answer.
+ * Searching on the device (arXiv:2602.23999, section 3.3): queries are rotated and brought into the form that short
+ * codes want; one product on tensor cores gives their distances to all centroids, of which the nearest are selected;
+ * then waves of a few lists each, nearest lists first: scan the short codes, rank the survivors by their whole codes.
+ * In a wave a query's limit stands still, so neither the order of work nor the other queries of a batch change an
+ * answer.
  *
- * Nothing is fetched from the device in between: sizes are bounded beforehand (cuda_ivf_room.h). Batches that do not fit
- * into the memory are cut.
+ * Nothing is fetched from the device in between: sizes are bounded beforehand (cuda_ivf_room.h). Batches that do not
+ * fit into the memory are cut.
  */
 #include <math.h>
 #include <string.h>
@@ -18,10 +19,10 @@
 #include "kernels/k_primitives.h"
 #include "kernels/k_products.h"
 
-#define FIRST_WAVE 1u       /* lists */
-#define WAVE_GROWTH 6u      /* lists of all waves so far, from wave to wave */
-#define TILE_PAIRS 4u       /* pairs per list from which on tiles are faster */
-#define MOST_QUERIES 65536u /* at a time */
+#define FIRST_WAVE 1u               /* lists */
+#define WAVE_GROWTH 6u              /* lists of all waves so far, from wave to wave */
+#define TILE_PAIRS 4u               /* pairs per list from which on tiles are faster */
+#define MOST_QUERIES 65536u         /* at a time */
 #define SCRATCH ((uint64_t)8 << 30) /* device bytes of a workspace, at most */
 
 /* One call. Queries are index rows in host memory (search) or a matrix (answer). */
@@ -35,13 +36,13 @@ typedef struct search {
     nf_search_room        *room;
     nf_ivf_counters       *counters;
 
-    const float           *rows;
-    uint64_t              *slots;
-    float                 *values;
+    const float *rows;
+    uint64_t    *slots;
+    float       *values;
 
-    const nf_matrix       *matrix;
-    double                 length;
-    const nf_ivf_results  *results;
+    const nf_matrix      *matrix;
+    double                length;
+    const nf_ivf_results *results;
 } search;
 
 /* ---- what the search is ---- */
@@ -81,7 +82,9 @@ static void choose_size(search *job, uint64_t count, uint64_t raw_bytes)
     job->size = (nf_room_size){
         .probes = job->question->probes,
         .k = job->question->k,
-        .planes = precision == NF_K_BITWISE8 ? 8 : precision == NF_K_LUT16 || precision == NF_K_LUT32 ? 0 : 4,
+        .planes = precision == NF_K_BITWISE8                           ? 8
+                  : precision == NF_K_LUT16 || precision == NF_K_LUT32 ? 0
+                                                                       : 4,
         .bytes = precision == NF_K_TILE8,
         .tiles = precision == NF_K_TILE || precision == NF_K_TILE8,
         .raw_bytes = raw_bytes,
@@ -110,13 +113,14 @@ static void plan_waves(nf_k_turns *turns, uint32_t probes)
 
 static nf_status prepare_queries(search *job, uint32_t count)
 {
-    nf_search_room   *room = job->room;
-    const nf_k_index *index = &job->prepared->index;
+    nf_search_room           *room = job->room;
+    const nf_k_index         *index = &job->prepared->index;
     const nf_device_rotation *rotation = &job->prepared->rotation;
     room->queries.count = count;
     room->queries.planes = job->size.planes;
-    NF_CUDA(job->ctx, nf_k_rotate(&rotation->map, rotation->signs, rotation->matrix, room->rows, nf_ivf_stride(index->dims),
-                                  count, room->queries.rotated, index->width, room->blocks.stream));
+    NF_CUDA(job->ctx,
+            nf_k_rotate(&rotation->map, rotation->signs, rotation->matrix, room->rows, nf_ivf_stride(index->dims),
+                        count, room->queries.rotated, index->width, room->blocks.stream));
     NF_CUDA(job->ctx, nf_k_quantise(index, &room->queries, job->precision, room->blocks.stream));
     return NF_OK;
 }
@@ -177,10 +181,12 @@ static nf_status tile_items(search *job)
     NF_CUDA(job->ctx, cudaMemsetAsync(room->cursor, 0, units * sizeof *room->cursor, stream));
     NF_CUDA(job->ctx, nf_k_list_counts(&room->turns, index->lists, room->counts, stream));
     NF_TRY(sum_up(job, room->counts, units + 1, room->starts));
-    NF_CUDA(job->ctx, nf_k_pairs_by_list(&room->turns, index->lists, room->starts, room->cursor, room->by_list, stream));
+    NF_CUDA(job->ctx,
+            nf_k_pairs_by_list(&room->turns, index->lists, room->starts, room->cursor, room->by_list, stream));
     NF_CUDA(job->ctx, nf_k_list_tiles(index, &room->turns, room->counts, room->tiles, stream));
     NF_TRY(sum_up(job, room->tiles, units + 1, room->tile_starts));
-    NF_CUDA(job->ctx, nf_k_tile_items(index, &room->turns, room->counts, room->starts, room->tile_starts, room->items, stream));
+    NF_CUDA(job->ctx,
+            nf_k_tile_items(index, &room->turns, room->counts, room->starts, room->tile_starts, room->items, stream));
     return NF_OK;
 }
 
@@ -221,12 +227,13 @@ static nf_status scan_wave(search *job, uint32_t wave)
           .by_list = room->by_list,
           .masks = room->masks,
     };
-    const cudaError_t error =
-        (job->size.tiles ? nf_k_scan_tiles : nf_k_scan_pairs)(&scan, room->blocks.stream);
+    const cudaError_t error = (job->size.tiles ? nf_k_scan_tiles : nf_k_scan_pairs)(&scan, room->blocks.stream);
     if (error == cudaErrorInvalidConfiguration) {
         (void)cudaGetLastError();
-        return nf_fail(job->ctx, NF_ERR_UNSUPPORTED, "tables of %u dims do not fit into the device's shared memory; use "
-                       "another precision", job->prepared->index.dims);
+        return nf_fail(job->ctx, NF_ERR_UNSUPPORTED,
+                       "tables of %u dims do not fit into the device's shared memory; use "
+                       "another precision",
+                       job->prepared->index.dims);
     }
     return nf_cuda_check(job->ctx, error, "scanning short codes");
 }
@@ -290,7 +297,8 @@ static nf_status clear_report(search *job)
 /* The last fetch of a batch: afterwards everything is done. */
 static nf_status fetch_report(search *job, nf_room_report *report)
 {
-    NF_TRY(nf_download(job->ctx, job->room->blocks.device, job->room->blocks.stream, report, job->room->report, sizeof *report));
+    NF_TRY(nf_download(job->ctx, job->room->blocks.device, job->room->blocks.stream, report, job->room->report,
+                       sizeof *report));
     if (report->first_invalid != UINT64_MAX) return NF_OK;
     job->counters->scanned += report->scanned;
     job->counters->refined += report->refined;
@@ -307,11 +315,14 @@ static nf_status search_batch(search *job, uint64_t first, uint32_t count)
 
     NF_TRY(clear_report(job));
     NF_TRY(mark(job, 0));
-    NF_TRY(nf_ivf_upload_floats(job->ctx, &room->blocks, job->rows + first * dims, count, dims, nf_ivf_stride(dims), room->rows));
+    NF_TRY(nf_ivf_upload_floats(job->ctx, &room->blocks, job->rows + first * dims, count, dims, nf_ivf_stride(dims),
+                                room->rows));
     NF_TRY(run_steps(job, count));
     NF_CUDA(job->ctx, nf_k_tops_values(room->tops, count, room->slots, room->found, stream));
-    NF_TRY(nf_download(job->ctx, room->blocks.device, stream, job->slots + first * job->size.k, room->slots, results * sizeof *room->slots));
-    NF_TRY(nf_download(job->ctx, room->blocks.device, stream, job->values + first * job->size.k, room->found, results * sizeof *room->found));
+    NF_TRY(nf_download(job->ctx, room->blocks.device, stream, job->slots + first * job->size.k, room->slots,
+                       results * sizeof *room->slots));
+    NF_TRY(nf_download(job->ctx, room->blocks.device, stream, job->values + first * job->size.k, room->found,
+                       results * sizeof *room->found));
     return fetch_report(job, &report);
 }
 
@@ -334,11 +345,15 @@ static nf_status load_matrix(search *job, uint64_t first, uint32_t count)
     const uint64_t   row_bytes = matrix->dims * nf_dtype_bytes((nf_dtype)matrix->dtype);
     const uint64_t   pitch = matrix->stride_bytes != 0 ? matrix->stride_bytes : row_bytes;
     const uint8_t   *from = (const uint8_t *)matrix->data + first * pitch;
-    nf_k_raw_rows    raw = {.data = from, .stride_bytes = pitch, .dtype = matrix->dtype, .dims = matrix->dims,
+    nf_k_raw_rows    raw = {.data = from,
+                            .stride_bytes = pitch,
+                            .dtype = matrix->dtype,
+                            .dims = matrix->dims,
                             .metric = job->prepared->index.metric};
 
     if (matrix->place == NF_PLACE_HOST) {
-        NF_TRY(nf_upload_rows(job->ctx, room->blocks.device, room->blocks.stream, room->raw, from, count, row_bytes, pitch));
+        NF_TRY(nf_upload_rows(job->ctx, room->blocks.device, room->blocks.stream, room->raw, from, count, row_bytes,
+                              pitch));
         raw.data = room->raw;
         raw.stride_bytes = row_bytes;
     }
@@ -351,24 +366,27 @@ static nf_status load_matrix(search *job, uint64_t first, uint32_t count)
 /* Names the value that the device met in a query: by the host's own look at that row. */
 static nf_status name_invalid(search *job, uint64_t row)
 {
-    const nf_matrix *matrix = job->matrix;
-    const uint64_t   row_bytes = matrix->dims * nf_dtype_bytes((nf_dtype)matrix->dtype);
-    const uint64_t   pitch = matrix->stride_bytes != 0 ? matrix->stride_bytes : row_bytes;
-    uint8_t         *bytes = nf_alloc(job->ctx, row_bytes, 1);
-    float           *values = nf_alloc(job->ctx, matrix->dims, sizeof *values);
-    nf_status        status = bytes == NULL || values == NULL ? nf_alloc_status(job->ctx) : NF_OK;
-    const nf_matrix  one = {.data = bytes, .rows = 1, .dims = matrix->dims, .dtype = matrix->dtype};
-    const nf_ivf_rows rows = {.matrix = &one, .what = "queries", .metric = job->prepared->index.metric, .count = 1, .named_from = row};
+    const nf_matrix  *matrix = job->matrix;
+    const uint64_t    row_bytes = matrix->dims * nf_dtype_bytes((nf_dtype)matrix->dtype);
+    const uint64_t    pitch = matrix->stride_bytes != 0 ? matrix->stride_bytes : row_bytes;
+    uint8_t          *bytes = nf_alloc(job->ctx, row_bytes, 1);
+    float            *values = nf_alloc(job->ctx, matrix->dims, sizeof *values);
+    nf_status         status = bytes == NULL || values == NULL ? nf_alloc_status(job->ctx) : NF_OK;
+    const nf_matrix   one = {.data = bytes, .rows = 1, .dims = matrix->dims, .dtype = matrix->dtype};
+    const nf_ivf_rows rows = {
+        .matrix = &one, .what = "queries", .metric = job->prepared->index.metric, .count = 1, .named_from = row};
 
     if (status >= 0) {
         const cudaError_t error = cudaMemcpyAsync(bytes, (const uint8_t *)matrix->data + row * pitch, row_bytes,
                                                   cudaMemcpyDefault, job->room->blocks.stream);
         status = nf_cuda_check(job->ctx, error, "cudaMemcpyAsync");
     }
-    if (status >= 0) status = nf_cuda_check(job->ctx, cudaStreamSynchronize(job->room->blocks.stream), "cudaStreamSynchronize");
+    if (status >= 0)
+        status = nf_cuda_check(job->ctx, cudaStreamSynchronize(job->room->blocks.stream), "cudaStreamSynchronize");
     if (status >= 0) status = nf_ivf_rows_convert(job->ctx, &rows, NULL, values);
-    if (status >= 0) status = nf_fail(job->ctx, NF_ERR_INTERNAL, "query %llu is not allowed for the device, but for the host",
-                                      (unsigned long long)row);
+    if (status >= 0)
+        status = nf_fail(job->ctx, NF_ERR_INTERNAL, "query %llu is not allowed for the device, but for the host",
+                         (unsigned long long)row);
     nf_free(bytes);
     nf_free(values);
     return status;
@@ -384,9 +402,10 @@ static nf_status deliver(search *job, uint64_t first, uint32_t count)
     const double         *factors = job->length > 0.0 ? room->factors : NULL;
 
     if (results->place == NF_PLACE_DEVICE) {
-        NF_CUDA(job->ctx, nf_k_tops_deliver(&job->prepared->index, room->tops, count, factors, results->ids + begin,
-                                            results->distances + begin, results->counts != NULL ? results->counts + first : NULL,
-                                            room->scratch, stream));
+        NF_CUDA(job->ctx,
+                nf_k_tops_deliver(&job->prepared->index, room->tops, count, factors, results->ids + begin,
+                                  results->distances + begin, results->counts != NULL ? results->counts + first : NULL,
+                                  room->scratch, stream));
         return NF_OK;
     }
     NF_CUDA(job->ctx, nf_k_tops_deliver(&job->prepared->index, room->tops, count, factors, room->ids, room->found,
@@ -394,7 +413,8 @@ static nf_status deliver(search *job, uint64_t first, uint32_t count)
     NF_TRY(nf_download(job->ctx, device, stream, results->ids + begin, room->ids, found * sizeof *room->ids));
     NF_TRY(nf_download(job->ctx, device, stream, results->distances + begin, room->found, found * sizeof *room->found));
     if (results->counts == NULL) return NF_OK;
-    return nf_download(job->ctx, device, stream, results->counts + first, room->found_counts, count * sizeof *room->found_counts);
+    return nf_download(job->ctx, device, stream, results->counts + first, room->found_counts,
+                       count * sizeof *room->found_counts);
 }
 
 static nf_status answer_batch(search *job, uint64_t first, uint32_t count)
@@ -428,7 +448,8 @@ static nf_status load_ids(search *job)
     if (prepared->index.ids == NULL) {
         status = nf_blocks_take(job->ctx, &prepared->arrays, bytes, 1, &ids);
         if (status >= 0) {
-            status = nf_upload_rows(job->ctx, prepared->arrays.device, prepared->arrays.stream, ids, job->view->ids, 1, bytes, bytes);
+            status = nf_upload_rows(job->ctx, prepared->arrays.device, prepared->arrays.stream, ids, job->view->ids, 1,
+                                    bytes, bytes);
         }
         if (status >= 0) {
             status = nf_cuda_check(job->ctx, cudaStreamSynchronize(prepared->arrays.stream), "cudaStreamSynchronize");
@@ -450,8 +471,8 @@ static nf_status run(search *job, uint64_t count, uint64_t raw_bytes, nf_status 
     plan_waves(&room->turns, job->size.probes);
     if (job->question->allowed != NULL) {
         const uint64_t bytes = job->prepared->blocks * sizeof(uint32_t);
-        status = nf_upload_rows(job->ctx, room->blocks.device, room->blocks.stream, room->allowed, job->question->allowed, 1,
-                                bytes, bytes);
+        status = nf_upload_rows(job->ctx, room->blocks.device, room->blocks.stream, room->allowed,
+                                job->question->allowed, 1, bytes, bytes);
     }
     for (uint64_t first = 0, some; status >= 0 && first < count; first += some) {
         some = count - first < job->size.queries ? count - first : job->size.queries;
@@ -471,12 +492,18 @@ static nf_ivf_prepared *opened(const nf_ivf_prepared *prepared)
     return (nf_ivf_prepared *)(uintptr_t)prepared;
 }
 
-nf_status nf_cuda_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_ivf_prepared *prepared, const float *queries,
-                             uint64_t count, const nf_ivf_question *question, uint64_t *slots, float *values,
-                             nf_ivf_counters *counters)
+nf_status nf_cuda_ivf_search(nf_context *ctx, const nf_ivf_view *view, const nf_ivf_prepared *prepared,
+                             const float *queries, uint64_t count, const nf_ivf_question *question, uint64_t *slots,
+                             float *values, nf_ivf_counters *counters)
 {
-    search job = {.ctx = ctx, .prepared = opened(prepared), .view = view, .question = question, .counters = counters,
-                  .rows = queries, .slots = slots, .values = values};
+    search job = {.ctx = ctx,
+                  .prepared = opened(prepared),
+                  .view = view,
+                  .question = question,
+                  .counters = counters,
+                  .rows = queries,
+                  .slots = slots,
+                  .values = values};
     if (count == 0) return NF_OK;
     return run(&job, count, 0, search_batch);
 }
@@ -485,8 +512,14 @@ nf_status nf_cuda_ivf_answer(nf_context *ctx, const nf_ivf_view *view, const nf_
                              const nf_matrix *queries, const nf_ivf_question *question, double length,
                              const nf_ivf_results *results, nf_ivf_counters *counters)
 {
-    search job = {.ctx = ctx, .prepared = opened(prepared), .view = view, .question = question, .counters = counters,
-                  .matrix = queries, .length = length, .results = results};
+    search job = {.ctx = ctx,
+                  .prepared = opened(prepared),
+                  .view = view,
+                  .question = question,
+                  .counters = counters,
+                  .matrix = queries,
+                  .length = length,
+                  .results = results};
     if (queries->rows == 0) return NF_OK;
     NF_TRY(nf_device_enter(ctx, prepared->arrays.device));
     NF_TRY(load_ids(&job));

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of rows for k-means on the device. Labels come from a product on tensor cores (k_products.h); a stable sort of the row
- * numbers by label gives the members of each cluster, ascending, so means do not depend on the order of threads.
+ * Sets of rows for k-means on the device. Labels come from a product on tensor cores (k_products.h); a stable sort of
+ * the row numbers by label gives the members of each cluster, ascending, so means do not depend on the order of
+ * threads.
  *
  * Products are in TF32 unless rows lie so much nearer to each other than to the origin that its 10 bits cannot tell
- * centroids apart: the first grouping of a set, always in the precise form, shows how much of the rows' squared lengths remains
- * as squared distance to their centroids.
+ * centroids apart: the first grouping of a set, always in the precise form, shows how much of the rows' squared lengths
+ * remains as squared distance to their centroids.
  */
 #include <string.h>
 
@@ -50,7 +51,8 @@ nf_blocks *nf_cuda_ivf_set_blocks(nf_ivf_set *set)
     return &set->blocks;
 }
 
-/* Twice, because sorting a set wants a second place for the rows; the sort's scratch takes about as much as what it sorts. */
+/* Twice, because sorting a set wants a second place for the rows; the sort's scratch takes about as much as what it
+ * sorts. */
 uint64_t nf_cuda_ivf_set_row_bytes(uint32_t dims)
 {
     return 2ull * nf_ivf_stride(dims) * sizeof(float) + 10 * sizeof(uint32_t);
@@ -112,8 +114,8 @@ static nf_status take_rows(nf_context *ctx, nf_ivf_set *set, uint64_t first, con
     float    *values = NULL;
     nf_status status = nf_blocks_take(ctx, &taken, count * set->stride, sizeof(float), &values);
     if (status >= 0) {
-        const cudaError_t error = nf_k_take_rows(set->rows + first * set->stride, which, (uint32_t)count, set->stride,
-                                                 values, taken.stream);
+        const cudaError_t error =
+            nf_k_take_rows(set->rows + first * set->stride, which, (uint32_t)count, set->stride, values, taken.stream);
         status = nf_cuda_check(ctx, error, "nf_k_take_rows");
     }
     if (status >= 0) status = nf_ivf_download_floats(ctx, &taken, values, count, set->dims, set->stride, rows);
@@ -122,7 +124,8 @@ static nf_status take_rows(nf_context *ctx, nf_ivf_set *set, uint64_t first, con
 }
 
 /* Row numbers to the device. */
-static nf_status upload_numbers(nf_context *ctx, nf_blocks *blocks, const uint64_t *which, uint64_t count, uint32_t **out)
+static nf_status upload_numbers(nf_context *ctx, nf_blocks *blocks, const uint64_t *which, uint64_t count,
+                                uint32_t **out)
 {
     uint32_t *numbers = nf_alloc(ctx, count, sizeof *numbers);
     if (numbers == NULL) return nf_alloc_status(ctx);
@@ -175,8 +178,10 @@ nf_status nf_cuda_ivf_set_part(nf_context *ctx, nf_ivf_set *set, uint64_t count,
         nf_blocks taken = {.device = set->blocks.device, .stream = set->blocks.stream};
         status = upload_numbers(ctx, &taken, which, count, &numbers);
         if (status >= 0) {
-            cudaError_t error = nf_k_take_rows(set->rows, numbers, (uint32_t)count, set->stride, (*out)->rows, taken.stream);
-            if (error == cudaSuccess) error = cudaStreamSynchronize(taken.stream); /* the new set has a stream of its own */
+            cudaError_t error =
+                nf_k_take_rows(set->rows, numbers, (uint32_t)count, set->stride, (*out)->rows, taken.stream);
+            if (error == cudaSuccess)
+                error = cudaStreamSynchronize(taken.stream); /* the new set has a stream of its own */
             status = nf_cuda_check(ctx, error, "nf_k_take_rows");
         }
         nf_blocks_free(&taken);
@@ -201,8 +206,8 @@ static nf_status clusters_room(nf_context *ctx, nf_ivf_set *set, uint32_t cluste
     return NF_OK;
 }
 
-/* Whether TF32 can tell centroids apart, from the values of a grouping in the precise form: |x|^2 / 2 + least is half the
- * squared distance to the nearest centroid. */
+/* Whether TF32 can tell centroids apart, from the values of a grouping in the precise form: |x|^2 / 2 + least is half
+ * the squared distance to the nearest centroid. */
 static nf_status measure_share(nf_context *ctx, nf_ivf_set *set)
 {
     const uint64_t count = set->count < SHARE_ROWS ? set->count : SHARE_ROWS;
@@ -210,14 +215,17 @@ static nf_status measure_share(nf_context *ctx, nf_ivf_set *set)
     float         *halves = NULL, *host = nf_alloc(ctx, 2 * count, sizeof *host);
     double         left = 0, all = 0;
 
-    nf_status status = host == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, count, sizeof *halves, &halves);
+    nf_status status =
+        host == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, count, sizeof *halves, &halves);
     if (status >= 0) {
-        status = nf_cuda_check(ctx, nf_k_half_squares(set->rows + set->first * set->stride, (uint32_t)count, set->dims,
-                                                      set->stride, halves, taken.stream),
+        status = nf_cuda_check(ctx,
+                               nf_k_half_squares(set->rows + set->first * set->stride, (uint32_t)count, set->dims,
+                                                 set->stride, halves, taken.stream),
                                "nf_k_half_squares");
     }
     if (status >= 0) status = nf_download(ctx, taken.device, taken.stream, host, halves, count * sizeof *host);
-    if (status >= 0) status = nf_download(ctx, taken.device, taken.stream, host + count, set->least, count * sizeof *host);
+    if (status >= 0)
+        status = nf_download(ctx, taken.device, taken.stream, host + count, set->least, count * sizeof *host);
     for (uint64_t i = 0; status >= 0 && i < count; i++) {
         all += (double)host[i];
         left += (double)host[i] + (double)host[count + i];
@@ -236,8 +244,8 @@ static int bits_of(uint32_t number)
     return bits;
 }
 
-nf_status nf_cuda_ivf_set_group(nf_context *ctx, nf_ivf_set *set, uint64_t first, uint64_t count, const float *centroids,
-                                uint32_t clusters, uint64_t *starts)
+nf_status nf_cuda_ivf_set_group(nf_context *ctx, nf_ivf_set *set, uint64_t first, uint64_t count,
+                                const float *centroids, uint32_t clusters, uint64_t *starts)
 {
     const cudaStream_t stream = set->blocks.stream;
     uint32_t          *host = nf_alloc(ctx, (uint64_t)clusters + 1, sizeof *host);
@@ -264,18 +272,19 @@ nf_status nf_cuda_ivf_set_group(nf_context *ctx, nf_ivf_set *set, uint64_t first
             .keys = set->keys,
         };
         size_t      bytes = set->sort_bytes;
-        cudaError_t error =
-            nf_k_half_squares(set->centroids, clusters, set->dims, set->stride, set->halves, stream);
+        cudaError_t error = nf_k_half_squares(set->centroids, clusters, set->dims, set->stride, set->halves, stream);
         if (error == cudaSuccess) error = nf_k_nearest(&job, set->labels, set->least, stream);
         if (error == cudaSuccess) {
             error = nf_k_sort_u32(set->sort_scratch, &bytes, set->labels, set->sorted, set->numbers, set->members,
                                   (uint32_t)count, 0, bits_of(clusters - 1), stream);
         }
-        if (error == cudaSuccess) error = nf_k_label_starts(set->sorted, (uint32_t)count, clusters, set->starts, stream);
+        if (error == cudaSuccess)
+            error = nf_k_label_starts(set->sorted, (uint32_t)count, clusters, set->starts, stream);
         status = nf_cuda_check(ctx, error, "grouping rows");
     }
     if (status >= 0) {
-        status = nf_download(ctx, set->blocks.device, stream, host, set->starts, ((uint64_t)clusters + 1) * sizeof *host);
+        status =
+            nf_download(ctx, set->blocks.device, stream, host, set->starts, ((uint64_t)clusters + 1) * sizeof *host);
     }
     for (uint64_t c = 0; status >= 0 && c <= clusters; c++) starts[c] = host[c];
     nf_free(host);
@@ -286,8 +295,8 @@ nf_status nf_cuda_ivf_set_group(nf_context *ctx, nf_ivf_set *set, uint64_t first
 nf_status nf_cuda_ivf_set_means(nf_context *ctx, nf_ivf_set *set, float *centroids)
 {
     NF_TRY(nf_device_enter(ctx, set->blocks.device));
-    NF_CUDA(ctx, nf_k_cluster_means(set->rows + set->first * set->stride, set->dims, set->stride, set->members, set->starts,
-                                    set->clusters, set->centroids, set->blocks.stream));
+    NF_CUDA(ctx, nf_k_cluster_means(set->rows + set->first * set->stride, set->dims, set->stride, set->members,
+                                    set->starts, set->clusters, set->centroids, set->blocks.stream));
     return nf_ivf_download_floats(ctx, &set->blocks, set->centroids, set->clusters, set->dims, set->stride, centroids);
 }
 
@@ -302,7 +311,8 @@ nf_status nf_cuda_ivf_set_sort(nf_context *ctx, nf_ivf_set *set)
     if (status >= 0) {
         cudaError_t error =
             nf_k_take_rows(set->rows, set->members, (uint32_t)set->rows_count, set->stride, rows, taken.stream);
-        if (error == cudaSuccess) error = cudaMemcpyAsync(set->rows, rows, bytes, cudaMemcpyDeviceToDevice, taken.stream);
+        if (error == cudaSuccess)
+            error = cudaMemcpyAsync(set->rows, rows, bytes, cudaMemcpyDeviceToDevice, taken.stream);
         status = nf_cuda_check(ctx, error, "sorting rows");
     }
     nf_blocks_free(&taken);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of a build on the device. Rows that fit into half of the memory left are uploaded once, as they came, and stay.
- * Of others two blocks take turns: while the device works on one, the host's threads upload the next, in the order of rows.
+ * The data of a build on the device. Rows that fit into half of the memory left are uploaded once, as they came, and
+ * stay. Of others two blocks take turns: while the device works on one, the host's threads upload the next, in the
+ * order of rows.
  */
 #include "cuda_ivf_source.h"
 
@@ -18,8 +19,9 @@
 
 #define BLOCK_BYTES ((uint64_t)512 << 20) /* of a block as index rows, at most */
 #define LEAST_BLOCK_ROWS 256u
-#define PIECE_BYTES ((uint64_t)64 << 20)  /* of a sample on its way through the host, and an eighth of the memory left */
-#define GATHER_ROWS 64u                   /* per task */
+#define PIECE_BYTES ((uint64_t)64 << 20) /* of a sample on its way through the host, and an eighth of the memory left \
+                                          */
+#define GATHER_ROWS 64u                  /* per task */
 
 /* ---- floats between host and device, with another row length there ---- */
 
@@ -75,12 +77,12 @@ static nf_status open_source(nf_context *ctx, nf_ivf_source *source)
     NF_TRY(nf_blocks_take(ctx, blocks, 1, sizeof *source->invalid, &source->invalid));
     source->host_mean = nf_alloc(ctx, data->dims, sizeof(float));
     if (source->host_mean == NULL) return nf_alloc_status(ctx);
-    source->resident = nf_multiply(data->rows, source->row_bytes, &bytes) &&
-                       bytes <= nf_device_memory_left(ctx, blocks->device) / 2;
+    source->resident =
+        nf_multiply(data->rows, source->row_bytes, &bytes) && bytes <= nf_device_memory_left(ctx, blocks->device) / 2;
     if (!source->resident) return NF_OK;
     NF_TRY(nf_blocks_take(ctx, blocks, bytes, 1, &source->raw[0]));
-    return nf_upload_rows(ctx, blocks->device, blocks->stream, source->raw[0], data->data, data->rows, source->row_bytes,
-                          source->pitch);
+    return nf_upload_rows(ctx, blocks->device, blocks->stream, source->raw[0], data->data, data->rows,
+                          source->row_bytes, source->pitch);
 }
 
 nf_status nf_cuda_ivf_source_open(nf_context *ctx, const nf_matrix *data, uint32_t metric, nf_ivf_source **out)
@@ -123,8 +125,11 @@ void nf_cuda_ivf_source_close(nf_ivf_source *source)
 
 static nf_k_raw_rows raw_rows(const nf_ivf_source *source, const void *raw)
 {
-    return (nf_k_raw_rows){.data = raw, .stride_bytes = source->row_bytes, .dtype = source->data->dtype,
-                           .dims = source->data->dims, .metric = source->metric};
+    return (nf_k_raw_rows){.data = raw,
+                           .stride_bytes = source->row_bytes,
+                           .dtype = source->data->dtype,
+                           .dims = source->data->dims,
+                           .metric = source->metric};
 }
 
 static nf_status forget_invalid(nf_context *ctx, nf_ivf_source *source)
@@ -159,7 +164,8 @@ uint64_t nf_cuda_ivf_set_room(nf_context *ctx, const nf_ivf_source *source)
 }
 
 /* The mean, on the host: where rows have to be scaled, sums of the device would differ in the last bits. */
-static nf_status mean_on_host(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean)
+static nf_status mean_on_host(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count,
+                              float *mean)
 {
     const uint64_t    bytes = source->data->dims * sizeof *mean;
     const nf_ivf_rows rows = {
@@ -168,15 +174,17 @@ static nf_status mean_on_host(nf_context *ctx, nf_ivf_source *source, const uint
     return nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, source->mean, mean, 1, bytes, bytes);
 }
 
-static nf_status mean_on_device(nf_context *ctx, nf_ivf_source *source, const uint32_t *which, uint64_t count, float *mean)
+static nf_status mean_on_device(nf_context *ctx, nf_ivf_source *source, const uint32_t *which, uint64_t count,
+                                float *mean)
 {
     const uint32_t dims = source->data->dims;
     nf_blocks      taken = {.device = source->blocks.device, .stream = source->blocks.stream};
     double        *parts = NULL;
     nf_status      status = nf_blocks_take(ctx, &taken, (uint64_t)nf_k_mean_parts() * dims, sizeof *parts, &parts);
     if (status >= 0) {
-        status = nf_cuda_check(ctx, nf_k_rows_mean(raw_rows(source, source->raw[0]), which, (uint32_t)count, parts,
-                                                   source->mean, source->invalid, taken.stream),
+        status = nf_cuda_check(ctx,
+                               nf_k_rows_mean(raw_rows(source, source->raw[0]), which, (uint32_t)count, parts,
+                                              source->mean, source->invalid, taken.stream),
                                "nf_k_rows_mean");
     }
     if (status >= 0) status = nf_download(ctx, taken.device, taken.stream, mean, source->mean, dims * sizeof *mean);
@@ -194,7 +202,8 @@ static nf_status sample_resident(nf_context *ctx, nf_ivf_source *source, const u
     nf_status status = host == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, count, sizeof *which, &which);
     for (uint64_t i = 0; status >= 0 && i < count; i++) host[i] = (uint32_t)numbers[i];
     if (status >= 0) {
-        status = nf_upload_rows(ctx, taken.device, taken.stream, which, host, 1, count * sizeof *host, count * sizeof *host);
+        status =
+            nf_upload_rows(ctx, taken.device, taken.stream, which, host, 1, count * sizeof *host, count * sizeof *host);
     }
     if (status >= 0) status = forget_invalid(ctx, source);
     if (status >= 0) {
@@ -202,9 +211,10 @@ static nf_status sample_resident(nf_context *ctx, nf_ivf_source *source, const u
                                                     : mean_on_device(ctx, source, which, count, mean);
     }
     if (status >= 0) {
-        status = nf_cuda_check(ctx, nf_k_index_rows(raw_rows(source, source->raw[0]), which, 0, (uint32_t)count, source->mean,
-                                                    0.0, nf_cuda_ivf_set_values(set), source->stride, NULL, source->invalid,
-                                                    taken.stream),
+        status = nf_cuda_check(ctx,
+                               nf_k_index_rows(raw_rows(source, source->raw[0]), which, 0, (uint32_t)count,
+                                               source->mean, 0.0, nf_cuda_ivf_set_values(set), source->stride, NULL,
+                                               source->invalid, taken.stream),
                                "nf_k_index_rows");
     }
     if (status >= 0) status = check_invalid(ctx, source, 0, numbers);
@@ -237,8 +247,8 @@ static nf_status gather_task(void *arg, uint64_t task, uint32_t worker)
 static nf_status sample_piece(nf_context *ctx, nf_ivf_source *source, gathering *at, uint8_t *raw, float *values)
 {
     NF_TRY(nf_pool_run(ctx, gather_task, at, (at->count + GATHER_ROWS - 1) / GATHER_ROWS));
-    NF_TRY(nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, raw, at->to, 1, at->count * source->row_bytes,
-                          at->count * source->row_bytes));
+    NF_TRY(nf_upload_rows(ctx, source->blocks.device, source->blocks.stream, raw, at->to, 1,
+                          at->count * source->row_bytes, at->count * source->row_bytes));
     NF_CUDA(ctx, nf_k_index_rows(raw_rows(source, raw), NULL, 0, (uint32_t)at->count, source->mean, 0.0, values,
                                  source->stride, NULL, source->invalid, source->blocks.stream));
     NF_CUDA(ctx, cudaStreamSynchronize(source->blocks.stream)); /* the piece's memory on the host is used again */
@@ -255,7 +265,8 @@ static nf_status sample_streamed(nf_context *ctx, nf_ivf_source *source, const u
     most = (most < PIECE_BYTES ? most : PIECE_BYTES) / source->row_bytes + 1;
     if (most > count) most = count;
     gathering at = {.source = source, .to = nf_alloc(ctx, most, source->row_bytes)};
-    nf_status status = at.to == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, most, source->row_bytes, &raw);
+    nf_status status =
+        at.to == NULL ? nf_alloc_status(ctx) : nf_blocks_take(ctx, &taken, most, source->row_bytes, &raw);
     if (status >= 0) status = mean_on_host(ctx, source, numbers, count, mean); /* and looks at every value */
     for (uint64_t first = 0; status >= 0 && first < count; first += most) {
         at.numbers = numbers + first;
@@ -267,12 +278,13 @@ static nf_status sample_streamed(nf_context *ctx, nf_ivf_source *source, const u
     return status;
 }
 
-nf_status nf_cuda_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, float *mean,
-                             nf_ivf_set **out)
+nf_status nf_cuda_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count,
+                             float *mean, nf_ivf_set **out)
 {
     NF_TRY(nf_device_enter(ctx, source->blocks.device));
     NF_TRY(nf_cuda_ivf_set_new(ctx, count, source->data->dims, out));
-    NF_CUDA(ctx, cudaStreamSynchronize(nf_cuda_ivf_set_blocks(*out)->stream)); /* its memory was ordered on its stream */
+    NF_CUDA(ctx,
+            cudaStreamSynchronize(nf_cuda_ivf_set_blocks(*out)->stream)); /* its memory was ordered on its stream */
     nf_status status = (source->resident ? sample_resident : sample_streamed)(ctx, source, numbers, count, mean, *out);
     if (status >= 0) {
         status = nf_cuda_check(ctx, cudaStreamSynchronize(source->blocks.stream), "cudaStreamSynchronize");
@@ -365,8 +377,9 @@ nf_status nf_cuda_ivf_load(nf_context *ctx, nf_ivf_source *source, const float *
         raw = source->raw[source->turn];
     }
     NF_TRY(forget_invalid(ctx, source));
-    NF_CUDA(ctx, nf_k_index_rows(raw_rows(source, raw), NULL, 0, (uint32_t)source->count, mean != NULL ? source->mean : NULL,
-                                 0.0, source->rows, source->stride, NULL, source->invalid, source->blocks.stream));
+    NF_CUDA(ctx,
+            nf_k_index_rows(raw_rows(source, raw), NULL, 0, (uint32_t)source->count, mean != NULL ? source->mean : NULL,
+                            0.0, source->rows, source->stride, NULL, source->invalid, source->blocks.stream));
     *count = source->count;
     return check_invalid(ctx, source, first, NULL);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nearest rows of some rows of the data, for measuring recall. The device compares them with all rows in products of
- * binary32 precision and names the nearest of every block, SPARE_CANDIDATES more than are wanted; the host ranks these by exact
- * distances. A true neighbour would be missed only if that many rows of its block were nearer by the device's rounding alone.
+ * The nearest rows of some rows of the data, for measuring recall. The device compares them with all rows in products
+ * of binary32 precision and names the nearest of every block, SPARE_CANDIDATES more than are wanted; the host ranks
+ * these by exact distances. A true neighbour would be missed only if that many rows of its block were nearer by the
+ * device's rounding alone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,14 +33,14 @@ typedef struct truth {
     uint32_t        k, candidates;
     uint64_t        blocks_count;
     nf_blocks       taken;
-    float          *mean;       /* what the source took away */
+    float          *mean; /* what the source took away */
     float          *queries, *offsets, *values;
-    uint32_t       *lists;      /* count x candidates: of a block, on the device */
+    uint32_t       *lists; /* count x candidates: of a block, on the device */
     void           *scratch;
-    uint32_t       *named;      /* blocks x count x candidates: rows of the data */
-    uint32_t       *named_of;   /* blocks: how many each */
-    found          *sorted;     /* per worker */
-    double         *rows;       /* per worker: two */
+    uint32_t       *named;    /* blocks x count x candidates: rows of the data */
+    uint32_t       *named_of; /* blocks: how many each */
+    found          *sorted;   /* per worker */
+    double         *rows;     /* per worker: two */
     int64_t        *ids;
     double         *distances;
 } truth;
@@ -70,7 +71,8 @@ static nf_status open_truth(nf_context *ctx, truth *at)
     const uint32_t workers = nf_pool_workers(ctx, at->count);
     at->sorted = nf_alloc(ctx, workers, at->blocks_count * at->candidates * sizeof *at->sorted);
     at->rows = nf_alloc(ctx, workers, 2 * dims * sizeof *at->rows);
-    return at->named == NULL || at->named_of == NULL || at->sorted == NULL || at->rows == NULL ? nf_alloc_status(ctx) : NF_OK;
+    return at->named == NULL || at->named_of == NULL || at->sorted == NULL || at->rows == NULL ? nf_alloc_status(ctx)
+                                                                                               : NF_OK;
 }
 
 static void close_truth(truth *at)
@@ -88,9 +90,9 @@ static nf_status load_queries(nf_context *ctx, truth *at)
 {
     nf_ivf_source    *source = at->source;
     const uint32_t    dims = source->data->dims;
-    const nf_ivf_rows rows = {.matrix = source->data, .what = "data", .metric = source->metric, .count = at->count,
-                              .numbers = at->numbers};
-    float            *values = nf_alloc(ctx, at->count, dims * sizeof *values);
+    const nf_ivf_rows rows = {
+        .matrix = source->data, .what = "data", .metric = source->metric, .count = at->count, .numbers = at->numbers};
+    float *values = nf_alloc(ctx, at->count, dims * sizeof *values);
     if (values == NULL) return nf_alloc_status(ctx);
     nf_status status = nf_ivf_rows_convert(ctx, &rows, source->has_mean ? at->mean : NULL, values);
     if (status >= 0) {
@@ -110,8 +112,14 @@ static nf_status make_offsets(nf_context *ctx, truth *at)
                                        source->blocks.stream));
         return NF_OK;
     }
-    const nf_k_products job = {.x = source->mean, .y = source->rows, .x_rows = 1, .y_rows = (uint32_t)source->count,
-                               .dims = dims, .x_stride = source->stride, .y_stride = source->stride, .precise = true};
+    const nf_k_products job = {.x = source->mean,
+                               .y = source->rows,
+                               .x_rows = 1,
+                               .y_rows = (uint32_t)source->count,
+                               .dims = dims,
+                               .x_stride = source->stride,
+                               .y_stride = source->stride,
+                               .precise = true};
     NF_CUDA(ctx, nf_k_values(&job, at->offsets, source->count, source->blocks.stream));
     return NF_OK;
 }
@@ -122,9 +130,15 @@ static nf_status search_block(nf_context *ctx, truth *at, uint64_t block)
     const cudaStream_t  stream = source->blocks.stream;
     const uint32_t      rows = (uint32_t)source->count, named = at->candidates < rows ? at->candidates : rows;
     uint32_t           *to = at->named + block * at->count * at->candidates;
-    const nf_k_products job = {.x = at->queries, .y = source->rows, .x_rows = (uint32_t)at->count, .y_rows = rows,
-                               .dims = source->data->dims, .x_stride = source->stride, .y_stride = source->stride,
-                               .offset = at->offsets, .precise = true};
+    const nf_k_products job = {.x = at->queries,
+                               .y = source->rows,
+                               .x_rows = (uint32_t)at->count,
+                               .y_rows = rows,
+                               .dims = source->data->dims,
+                               .x_stride = source->stride,
+                               .y_stride = source->stride,
+                               .offset = at->offsets,
+                               .precise = true};
     nf_k_turns          turns = {.count = (uint32_t)at->count, .probes = named, .list = at->lists};
 
     NF_TRY(make_offsets(ctx, at));
@@ -187,8 +201,13 @@ static nf_status run_truth(nf_context *ctx, truth *at)
 nf_status nf_cuda_ivf_truth(nf_context *ctx, nf_ivf_source *source, const uint64_t *numbers, uint64_t count, uint32_t k,
                             int64_t *ids, double *distances)
 {
-    truth at = {.source = source, .numbers = numbers, .count = count, .k = k, .candidates = k + SPARE_CANDIDATES,
-                .ids = ids, .distances = distances};
+    truth    at = {.source = source,
+                   .numbers = numbers,
+                   .count = count,
+                   .k = k,
+                   .candidates = k + SPARE_CANDIDATES,
+                   .ids = ids,
+                   .distances = distances};
     uint64_t most;
     NF_TRY(nf_device_enter(ctx, source->blocks.device));
     if (source->rows == NULL) NF_TRY(nf_cuda_ivf_block_rows(ctx, source, &most));

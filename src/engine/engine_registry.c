@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of engines, choosing one for the work at hand, and describing them. This is the only file that names them. */
+/* The list of engines, choosing one for the work at hand, and describing them. This is the only file that names them.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +11,8 @@
 
 extern const nf_engine_ops nf_cpu_engine;
 
-/* From this many rows on, AUTO looks for a GPU. Fewer are worked off on the CPU in less time than the driver takes to start. */
+/* From this many rows on, AUTO looks for a GPU. Fewer are worked off on the CPU in less time than the driver takes to
+ * start. */
 #define AUTO_ROWS 50000
 #define TEXT_OF_MACRO(macro) TEXT_OF(macro)
 #define TEXT_OF(token) #token
@@ -84,7 +86,8 @@ static nf_status open_cuda(nf_context *ctx, const char *why, const nf_engine_ops
     if (module == NULL) return nf_fail(ctx, NF_ERR_ENGINE, "the cuda engine cannot be used: %s", reason);
     NF_TRY(module->open(ctx, &ops));
     if (ops == NULL || ops->abi != NF_ENGINE_ABI || ops->struct_size != sizeof *ops) {
-        return nf_fail(ctx, NF_ERR_ENGINE, "the cuda engine cannot be used: its operations are not those of this library");
+        return nf_fail(ctx, NF_ERR_ENGINE,
+                       "the cuda engine cannot be used: its operations are not those of this library");
     }
     module->describe(nf_context_settings(ctx)->device, &about);
     nf_context_note_engine(ctx, module->name, about.device, why);
@@ -108,8 +111,9 @@ static nf_status use_cuda(nf_context *ctx, nf_work work, const nf_engine_ops **o
     return NF_OK;
 }
 
-/* Whether an index of so many values fits the device: for joins its rows are there twice, of 8 bytes a value at most, while it is
- * made; for approximate search codes of 9 bits a value at most. Only for auto: an engine asked for by name tries. */
+/* Whether an index of so many values fits the device: for joins its rows are there twice, of 8 bytes a value at most,
+ * while it is made; for approximate search codes of 9 bits a value at most. Only for auto: an engine asked for by name
+ * tries. */
 static bool fits(const nf_context *ctx, const nf_module_device *about, nf_work work, uint64_t rows, uint32_t dims)
 {
     const uint64_t asked = nf_context_settings(ctx)->gpu_memory, most = about->memory_free / 10 * 9;
@@ -118,7 +122,8 @@ static bool fits(const nf_context *ctx, const nf_module_device *about, nf_work w
     return need <= (double)(asked != 0 && asked < most ? asked : most);
 }
 
-/* Work large enough goes to the GPU, where there is one that can be used. A failure to open it is no failure of the call. */
+/* Work large enough goes to the GPU, where there is one that can be used. A failure to open it is no failure of the
+ * call. */
 static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out)
 {
     nf_module_device about;
@@ -129,7 +134,8 @@ static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, uint32_t d
     if (nf_context_isa_named(ctx)) return use_cpu(ctx, "an instruction set was asked for", out);
     if (rows < AUTO_ROWS) return use_cpu(ctx, "fewer than " TEXT_OF_MACRO(AUTO_ROWS) " rows", out);
     if (!describe_cuda(nf_context_settings(ctx)->device, &about, &reason)) return use_cpu(ctx, reason, out);
-    if (!fits(ctx, &about, work, rows, dims)) return use_cpu(ctx, "the device's free memory is too small for the index", out);
+    if (!fits(ctx, &about, work, rows, dims))
+        return use_cpu(ctx, "the device's free memory is too small for the index", out);
     const nf_status status = open_cuda(ctx, TEXT_OF_MACRO(AUTO_ROWS) " rows or more", out);
     if (status >= 0 && !does_work(*out, work)) return use_cpu(ctx, "the cuda engine does not do this work", out);
     if (status >= 0 || status == NF_ERR_CANCELLED) return status;
@@ -156,8 +162,9 @@ static void describe_choice(int32_t device, nf_engine_info *info)
     const char      *reason = "";
     info->usable = 1;
     if (describe_cuda(device, &about, &reason)) {
-        snprintf(info->reason, sizeof info->reason, "cuda for joins by radius and approximate search of "
-                 TEXT_OF_MACRO(AUTO_ROWS) " rows or more, unless --isa is given; cpu for all else");
+        snprintf(info->reason, sizeof info->reason,
+                 "cuda for joins by radius and approximate search of " TEXT_OF_MACRO(
+                     AUTO_ROWS) " rows or more, unless --isa is given; cpu for all else");
     } else {
         snprintf(info->reason, sizeof info->reason, "cpu for all work, since the cuda engine cannot be used");
     }

@@ -15,7 +15,7 @@ typedef struct nf_ivf_build_job {
     nf_ivf_build_stats stats;
 
     nf_ivf_source *source;
-    nf_ivf_set    *sample;    /* rows that k-means looks at */
+    nf_ivf_set    *sample; /* rows that k-means looks at */
     uint64_t       sample_count;
     float         *centroids; /* lists x dims, not rotated */
     uint32_t      *labels;    /* list of each row */
@@ -26,8 +26,8 @@ typedef struct nf_ivf_build_job {
     double   *code_errors;
 } nf_ivf_build_job;
 
-/* Step calibrate: completes the index, and makes the table of recall by probes; its ids are row numbers. The source is closed
- * before the engine prepares the index, so that both need not find room at once. */
+/* Step calibrate: completes the index, and makes the table of recall by probes; its ids are row numbers. The source is
+ * closed before the engine prepares the index, so that both need not find room at once. */
 nf_status nf_ivf_calibrate(nf_ivf_build_job *job);
 
 /* Gives the data back to the engine. */

@@ -2,10 +2,10 @@
 /*
  * Step calibrate: recall@10 by probes, measured on rows of the data, each left out of its own answer.
  *
- * The true neighbours come from an exact search over all rows, before the index is completed. A row counts as found when its exact distance is at
- * most that of the tenth true neighbour, so that equal distances do no harm. Probes grow by a half and a third in turn
- * (1, 2, 3, 4, 6, 8, 12, 16, ...) up to all lists, or until twice as many probes no longer bring one neighbour in a
- * thousand more, which is where the codes, not the lists, limit the recall.
+ * The true neighbours come from an exact search over all rows, before the index is completed. A row counts as found
+ * when its exact distance is at most that of the tenth true neighbour, so that equal distances do no harm. Probes grow
+ * by a half and a third in turn (1, 2, 3, 4, 6, 8, 12, 16, ...) up to all lists, or until twice as many probes no
+ * longer bring one neighbour in a thousand more, which is where the codes, not the lists, limit the recall.
  */
 #include <string.h>
 
@@ -50,8 +50,8 @@ static nf_status open_calibration(calibration *at)
     at->slots = nf_alloc(ctx, results, sizeof *at->slots);
     at->values = nf_alloc(ctx, results, sizeof *at->values);
     at->pair = nf_alloc(ctx, 2, dims * sizeof *at->pair);
-    if (at->numbers == NULL || at->queries == NULL || at->factors == NULL ||
-        at->true_ids == NULL || at->true_distances == NULL || at->slots == NULL || at->values == NULL || at->pair == NULL) {
+    if (at->numbers == NULL || at->queries == NULL || at->factors == NULL || at->true_ids == NULL ||
+        at->true_distances == NULL || at->slots == NULL || at->values == NULL || at->pair == NULL) {
         return nf_alloc_status(ctx);
     }
     return NF_OK;

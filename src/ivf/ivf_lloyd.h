@@ -22,7 +22,8 @@ typedef struct nf_ivf_lloyd {
 nf_status nf_ivf_lloyd_open(nf_ivf_lloyd *lloyd, uint32_t clusters);
 void      nf_ivf_lloyd_close(nf_ivf_lloyd *lloyd);
 
-/* Moves centroids (clusters x dims), which hold the start, by a number of iterations over rows first .. first + count - 1. */
+/* Moves centroids (clusters x dims), which hold the start, by a number of iterations over rows first .. first + count
+ * - 1. */
 nf_status nf_ivf_lloyd_run(nf_ivf_lloyd *lloyd, nf_ivf_set *set, uint64_t first, uint64_t count, float *centroids,
                            uint32_t clusters, uint32_t iterations);
 
