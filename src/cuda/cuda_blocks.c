@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "cuda_staging.h"
+
 nf_status nf_blocks_take(nf_context *ctx, nf_blocks *blocks, uint64_t count, size_t size, void *out)
 {
     void     *block = NULL;
@@ -17,6 +19,23 @@ nf_status nf_blocks_take(nf_context *ctx, nf_blocks *blocks, uint64_t count, siz
     if (status >= 0) blocks->block[blocks->count++] = block;
     memcpy(out, &block, sizeof block);
     return status;
+}
+
+nf_status nf_blocks_copy(nf_context *ctx, nf_blocks *blocks, const void *from, uint64_t bytes, void *out)
+{
+    void *to = NULL;
+    NF_TRY(nf_blocks_take(ctx, blocks, bytes, 1, &to));
+    memcpy(out, &to, sizeof to);
+    return nf_upload_rows(ctx, blocks->device, blocks->stream, to, from, 1, bytes, bytes);
+}
+
+nf_status nf_blocks_move(nf_context *ctx, nf_blocks *from, nf_blocks *to)
+{
+    if (from->count > NF_MOST_BLOCKS - to->count) {
+        return nf_fail(ctx, NF_ERR_INTERNAL, "more than %u blocks of device memory in one place", NF_MOST_BLOCKS);
+    }
+    while (from->count > 0) to->block[to->count++] = from->block[--from->count];
+    return NF_OK;
 }
 
 void nf_blocks_free(nf_blocks *blocks)

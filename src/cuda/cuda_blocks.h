@@ -17,6 +17,12 @@ typedef struct nf_blocks {
 /* Takes count * size bytes. out: where the pointer goes, NULL on failure. */
 nf_status nf_blocks_take(nf_context *ctx, nf_blocks *blocks, uint64_t count, size_t size, void *out);
 
+/* Takes a block and copies so many bytes of host memory into it. */
+nf_status nf_blocks_copy(nf_context *ctx, nf_blocks *blocks, const void *from, uint64_t bytes, void *out);
+
+/* Hands all blocks over to another list, of the same device. */
+nf_status nf_blocks_move(nf_context *ctx, nf_blocks *from, nf_blocks *to);
+
 /* Frees all; more may be taken afterwards. */
 void nf_blocks_free(nf_blocks *blocks);
 

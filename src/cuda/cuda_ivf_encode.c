@@ -35,15 +35,6 @@ nf_status nf_device_rotation_open(nf_context *ctx, nf_blocks *blocks, const nf_r
                           values * sizeof(float));
 }
 
-/* Copies an array of the view. */
-static nf_status copy_array(nf_context *ctx, nf_blocks *blocks, const void *from, uint64_t bytes, void *out)
-{
-    void *to = NULL;
-    NF_TRY(nf_blocks_take(ctx, blocks, bytes, 1, &to));
-    memcpy(out, &to, sizeof to);
-    return nf_upload_rows(ctx, blocks->device, blocks->stream, to, from, 1, bytes, bytes);
-}
-
 static nf_status open_scratch(nf_context *ctx, nf_ivf_source *source, nf_encoder *encoder, const nf_ivf_view *view)
 {
     const uint64_t rows = source->most;
@@ -62,10 +53,10 @@ static nf_status open_arrays(nf_context *ctx, nf_encoder *encoder, const nf_ivf_
     const uint64_t starts = ((uint64_t)view->lists + 1) * sizeof(uint64_t), padded = view->padded * sizeof(float);
 
     NF_TRY(nf_device_rotation_open(ctx, arrays, &view->rotation, &encoder->rotation));
-    NF_TRY(copy_array(ctx, arrays, view->centroids, view->lists * padded, &encoder->centroids));
-    NF_TRY(copy_array(ctx, arrays, view->mean_rotated, padded, &encoder->mean));
-    NF_TRY(copy_array(ctx, arrays, view->list_start, starts, &encoder->list_start));
-    NF_TRY(copy_array(ctx, arrays, view->block_start, starts, &encoder->block_start));
+    NF_TRY(nf_blocks_copy(ctx, arrays, view->centroids, view->lists * padded, &encoder->centroids));
+    NF_TRY(nf_blocks_copy(ctx, arrays, view->mean_rotated, padded, &encoder->mean));
+    NF_TRY(nf_blocks_copy(ctx, arrays, view->list_start, starts, &encoder->list_start));
+    NF_TRY(nf_blocks_copy(ctx, arrays, view->block_start, starts, &encoder->block_start));
     encoder->block_bytes = view->block_start[view->lists] * nf_ivf_block_bytes(view->padded);
     encoder->record_bytes = view->rows * nf_ivf_record_bytes(view->padded, view->bits);
     encoder->on_device =

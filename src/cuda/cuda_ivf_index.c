@@ -22,14 +22,6 @@
 
 /* ---- numbers per list ---- */
 
-static nf_status upload(nf_context *ctx, nf_blocks *blocks, const void *from, uint64_t bytes, void *out)
-{
-    void *to = NULL;
-    NF_TRY(nf_blocks_take(ctx, blocks, bytes, 1, &to));
-    memcpy(out, &to, sizeof to);
-    return bytes == 0 ? NF_OK : nf_upload_rows(ctx, blocks->device, blocks->stream, to, from, 1, bytes, bytes);
-}
-
 /* rank_offset and mean_dot of every list, in binary64 (cpu_ivf_search.c has the same). */
 static nf_status list_numbers(nf_context *ctx, nf_ivf_prepared *prepared, const nf_ivf_view *view)
 {
@@ -49,10 +41,11 @@ static nf_status list_numbers(nf_context *ctx, nf_ivf_prepared *prepared, const 
     }
     nf_status status = offsets == NULL || dots == NULL ? nf_alloc_status(ctx) : NF_OK;
     if (status >= 0) {
-        status = upload(ctx, &prepared->arrays, offsets, view->lists * sizeof *offsets, &prepared->index.rank_offset);
+        status = nf_blocks_copy(ctx, &prepared->arrays, offsets, view->lists * sizeof *offsets,
+                                &prepared->index.rank_offset);
     }
     if (status >= 0)
-        status = upload(ctx, &prepared->arrays, dots, view->lists * sizeof *dots, &prepared->index.mean_dot);
+        status = nf_blocks_copy(ctx, &prepared->arrays, dots, view->lists * sizeof *dots, &prepared->index.mean_dot);
     nf_free(offsets);
     nf_free(dots);
     return status;
@@ -98,9 +91,11 @@ static nf_status list_starts(nf_context *ctx, nf_ivf_prepared *prepared, const n
         starts[list] = (uint32_t)view->list_start[list];
         starts[count + list] = (uint32_t)view->block_start[list];
     }
-    nf_status status = upload(ctx, &prepared->arrays, starts, count * sizeof *starts, &prepared->index.list_start);
+    nf_status status =
+        nf_blocks_copy(ctx, &prepared->arrays, starts, count * sizeof *starts, &prepared->index.list_start);
     if (status >= 0) {
-        status = upload(ctx, &prepared->arrays, starts + count, count * sizeof *starts, &prepared->index.block_start);
+        status = nf_blocks_copy(ctx, &prepared->arrays, starts + count, count * sizeof *starts,
+                                &prepared->index.block_start);
     }
     nf_free(starts);
     return status;
@@ -277,7 +272,7 @@ static nf_status fill(nf_context *ctx, nf_memory *memory, const nf_ivf_view *vie
     };
     NF_TRY(bound_work(ctx, memory, prepared, view));
     NF_TRY(nf_device_rotation_open(ctx, arrays, &view->rotation, &prepared->rotation));
-    NF_TRY(upload(ctx, arrays, view->mean, view->dims * sizeof(float), &prepared->mean));
+    NF_TRY(nf_blocks_copy(ctx, arrays, view->mean, view->dims * sizeof(float), &prepared->mean));
     NF_TRY(upload_wide(ctx, prepared, view->mean_rotated, 1, view->padded, &index->mean));
     NF_TRY(upload_wide(ctx, prepared, view->centroids, view->lists, view->padded, &index->centroids));
     NF_TRY(list_numbers(ctx, prepared, view));

@@ -20,6 +20,7 @@ struct nf_ivf_prepared {
     uint64_t *most_blocks, *most_segments;
     uint64_t  blocks, segments; /* of all lists */
 
+    const void            *ids;  /* as index.ids; NULL until the first search that delivers ids, under the lock */
     pthread_mutex_t        lock;
     struct nf_search_room *rooms; /* kept for the next search */
 };

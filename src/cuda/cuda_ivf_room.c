@@ -145,11 +145,20 @@ void nf_room_close(nf_search_room *room)
 
 void nf_search_rooms_close(nf_ivf_prepared *prepared)
 {
-    while (prepared->rooms != NULL) {
-        nf_search_room *room = prepared->rooms;
-        prepared->rooms = room->next;
+    pthread_mutex_lock(&prepared->lock);
+    nf_search_room *rooms = prepared->rooms;
+    prepared->rooms = NULL;
+    pthread_mutex_unlock(&prepared->lock);
+    while (rooms != NULL) {
+        nf_search_room *room = rooms;
+        rooms = room->next;
         nf_room_close(room);
     }
+}
+
+uint64_t nf_room_list_bytes(const nf_ivf_prepared *prepared)
+{
+    return (uint64_t)NF_K_MOST_WAVES * prepared->index.lists * (3 * sizeof(uint32_t) + 2 * sizeof(uint64_t));
 }
 
 /* k and probes must be the same: arrays are laid out by them. */
@@ -159,6 +168,19 @@ static bool fits(const nf_search_room *room, const nf_room_size *size)
     return has->queries >= size->queries && has->probes == size->probes && has->k == size->k &&
            has->planes == size->planes && has->bytes == size->bytes && has->tiles == size->tiles &&
            has->raw_bytes >= size->raw_bytes && has->allowed >= size->allowed;
+}
+
+uint64_t nf_room_kept_queries(nf_ivf_prepared *prepared, const nf_room_size *size)
+{
+    nf_room_size one = *size;
+    uint64_t     most = 0;
+    one.queries = 1;
+    pthread_mutex_lock(&prepared->lock);
+    for (const nf_search_room *room = prepared->rooms; room != NULL; room = room->next) {
+        if (fits(room, &one) && room->size.queries > most) most = room->size.queries;
+    }
+    pthread_mutex_unlock(&prepared->lock);
+    return most;
 }
 
 /* Takes a kept workspace out of the list: one that fits, else any. */

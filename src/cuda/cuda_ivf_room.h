@@ -56,6 +56,12 @@ typedef struct nf_search_room {
 /* Bytes of device memory that a query takes, about. */
 uint64_t nf_room_query_bytes(const nf_ivf_prepared *prepared, const nf_room_size *size);
 
+/* And what all lists take in precision tile. */
+uint64_t nf_room_list_bytes(const nf_ivf_prepared *prepared);
+
+/* Queries of the largest kept workspace of that size but for its queries; 0: none. */
+uint64_t nf_room_kept_queries(nf_ivf_prepared *prepared, const nf_room_size *size);
+
 /* A workspace of at least that size; it goes back with nf_room_keep. */
 nf_status nf_room_take(nf_context *ctx, nf_ivf_prepared *prepared, const nf_room_size *size, nf_search_room **out);
 void      nf_room_keep(nf_ivf_prepared *prepared, nf_search_room *room);

@@ -43,6 +43,7 @@ typedef struct search {
     const nf_matrix      *matrix;
     double                length;
     const nf_ivf_results *results;
+    const void           *ids; /* of the index, on the device */
 } search;
 
 /* ---- what the search is ---- */
@@ -60,21 +61,31 @@ static bool has_products(const nf_ivf_prepared *prepared)
     return nf_device_get_traits(prepared->arrays.device)->major >= 8;
 }
 
-/* BITWISE4 and TILE give the same sums: the choice changes no answer. */
-static nf_k_precision choose_precision(const nf_ivf_prepared *prepared, const nf_ivf_question *question, uint64_t count)
+/* Whether a batch of so many queries is worth tiles, and memory holds what they take for every list and wave. */
+static bool worth_tiles(search *job, uint64_t count)
 {
-    const bool tile =
-        has_products(prepared) && count * question->probes >= (uint64_t)TILE_PAIRS * prepared->index.lists;
-    switch (question->precision) {
+    const uint64_t lists = job->prepared->index.lists;
+    const uint64_t left = nf_device_memory_left(job->ctx, job->prepared->arrays.device);
+    return has_products(job->prepared) && count * job->question->probes >= TILE_PAIRS * lists &&
+           nf_room_list_bytes(job->prepared) <= left / 4;
+}
+
+/* BITWISE4 and TILE give the same sums: the choice changes no answer. */
+static nf_k_precision choose_precision(search *job, uint64_t count)
+{
+    const nf_k_precision tile = has_bit_products(job->prepared) ? NF_K_TILE : NF_K_TILE8;
+    switch (job->question->precision) {
     case NF_PRECISION_LUT16: return NF_K_LUT16;
     case NF_PRECISION_LUT32: return NF_K_LUT32;
     case NF_PRECISION_BITWISE4: return NF_K_BITWISE4;
     case NF_PRECISION_BITWISE8: return NF_K_BITWISE8;
-    case NF_PRECISION_TILE: return has_bit_products(prepared) ? NF_K_TILE : NF_K_TILE8;
-    default: return !tile ? NF_K_BITWISE4 : has_bit_products(prepared) ? NF_K_TILE : NF_K_TILE8;
+    case NF_PRECISION_TILE: return tile;
+    default: return worth_tiles(job, count) ? tile : NF_K_BITWISE4;
     }
 }
 
+/* What a workspace depends on, and how many queries it is for: as many as half of the memory left holds, or a kept one.
+ */
 static void choose_size(search *job, uint64_t count, uint64_t raw_bytes)
 {
     const nf_k_precision precision = job->precision;
@@ -90,11 +101,25 @@ static void choose_size(search *job, uint64_t count, uint64_t raw_bytes)
         .raw_bytes = raw_bytes,
         .allowed = job->question->allowed != NULL,
     };
-    uint64_t fit = (left < SCRATCH ? left : SCRATCH) / nf_room_query_bytes(job->prepared, &job->size);
+    const uint64_t kept = nf_room_kept_queries(job->prepared, &job->size);
+    uint64_t       fit = (left < SCRATCH ? left : SCRATCH) / nf_room_query_bytes(job->prepared, &job->size);
+    if (fit < kept) fit = kept;
     if (fit > MOST_QUERIES) fit = MOST_QUERIES;
     if (fit < 1) fit = 1;
     const uint64_t parts = (count + fit - 1) / fit;
     job->size.queries = (count + parts - 1) / parts;
+}
+
+/* A workspace; where memory does not hold it, one for fewer queries. Other searches may have taken what was left. */
+static nf_status take_room(search *job)
+{
+    for (;;) {
+        const nf_status status = nf_room_take(job->ctx, job->prepared, &job->size, &job->room);
+        if ((status != NF_ERR_LIMIT && status != NF_ERR_DEVICE_MEMORY) || job->size.queries == 1) return status;
+        nf_search_rooms_close(job->prepared);
+        job->size.queries = (job->size.queries + 1) / 2;
+        nf_context_begin(job->ctx); /* forgets the error */
+    }
 }
 
 static void plan_waves(nf_k_turns *turns, uint32_t probes)
@@ -400,16 +425,17 @@ static nf_status deliver(search *job, uint64_t first, uint32_t count)
     const cudaStream_t    stream = room->blocks.stream;
     const uint64_t        begin = first * job->size.k, found = (uint64_t)count * job->size.k;
     const double         *factors = job->length > 0.0 ? room->factors : NULL;
+    nf_k_index            index = job->prepared->index;
 
+    index.ids = job->ids;
     if (results->place == NF_PLACE_DEVICE) {
         NF_CUDA(job->ctx,
-                nf_k_tops_deliver(&job->prepared->index, room->tops, count, factors, results->ids + begin,
-                                  results->distances + begin, results->counts != NULL ? results->counts + first : NULL,
-                                  room->scratch, stream));
+                nf_k_tops_deliver(&index, room->tops, count, factors, results->ids + begin, results->distances + begin,
+                                  results->counts != NULL ? results->counts + first : NULL, room->scratch, stream));
         return NF_OK;
     }
-    NF_CUDA(job->ctx, nf_k_tops_deliver(&job->prepared->index, room->tops, count, factors, room->ids, room->found,
-                                        room->found_counts, room->scratch, stream));
+    NF_CUDA(job->ctx, nf_k_tops_deliver(&index, room->tops, count, factors, room->ids, room->found, room->found_counts,
+                                        room->scratch, stream));
     NF_TRY(nf_download(job->ctx, device, stream, results->ids + begin, room->ids, found * sizeof *room->ids));
     NF_TRY(nf_download(job->ctx, device, stream, results->distances + begin, room->found, found * sizeof *room->found));
     if (results->counts == NULL) return NF_OK;
@@ -437,35 +463,38 @@ static nf_status answer_batch(search *job, uint64_t first, uint32_t count)
 /* ---- the whole ---- */
 
 /* The ids of the index, at the first search that delivers ids: a build sets them after it has measured the recall. */
-static nf_status load_ids(search *job)
+static nf_status upload_ids(search *job)
 {
     nf_ivf_prepared *prepared = job->prepared;
     const uint64_t   bytes = job->view->rows * (job->view->wide_ids != 0 ? 8 : 4);
+    nf_blocks        taken = {.device = prepared->arrays.device, .stream = prepared->arrays.stream};
     void            *ids = NULL;
-    nf_status        status = NF_OK;
+    nf_status        status = nf_blocks_take(job->ctx, &taken, bytes, 1, &ids);
+    if (status >= 0)
+        status = nf_upload_rows(job->ctx, taken.device, taken.stream, ids, job->view->ids, 1, bytes, bytes);
+    if (status >= 0) status = nf_cuda_check(job->ctx, cudaStreamSynchronize(taken.stream), "cudaStreamSynchronize");
+    if (status >= 0) status = nf_blocks_move(job->ctx, &taken, &prepared->arrays);
+    nf_blocks_free(&taken);
+    if (status >= 0) prepared->ids = ids;
+    return status;
+}
 
-    pthread_mutex_lock(&prepared->lock);
-    if (prepared->index.ids == NULL) {
-        status = nf_blocks_take(job->ctx, &prepared->arrays, bytes, 1, &ids);
-        if (status >= 0) {
-            status = nf_upload_rows(job->ctx, prepared->arrays.device, prepared->arrays.stream, ids, job->view->ids, 1,
-                                    bytes, bytes);
-        }
-        if (status >= 0) {
-            status = nf_cuda_check(job->ctx, cudaStreamSynchronize(prepared->arrays.stream), "cudaStreamSynchronize");
-        }
-        if (status >= 0) prepared->index.ids = ids;
-    }
-    pthread_mutex_unlock(&prepared->lock);
+static nf_status load_ids(search *job)
+{
+    nf_status status = NF_OK;
+    pthread_mutex_lock(&job->prepared->lock);
+    if (job->prepared->ids == NULL) status = upload_ids(job);
+    job->ids = job->prepared->ids;
+    pthread_mutex_unlock(&job->prepared->lock);
     return status;
 }
 
 static nf_status run(search *job, uint64_t count, uint64_t raw_bytes, nf_status (*batch)(search *, uint64_t, uint32_t))
 {
     NF_TRY(nf_device_enter(job->ctx, job->prepared->arrays.device));
-    job->precision = choose_precision(job->prepared, job->question, count);
+    job->precision = choose_precision(job, count);
     choose_size(job, count, raw_bytes);
-    NF_TRY(nf_room_take(job->ctx, job->prepared, &job->size, &job->room));
+    NF_TRY(take_room(job));
     nf_search_room *room = job->room;
     nf_status       status = NF_OK;
     plan_waves(&room->turns, job->size.probes);

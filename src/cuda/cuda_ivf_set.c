@@ -174,6 +174,9 @@ nf_status nf_cuda_ivf_set_part(nf_context *ctx, nf_ivf_set *set, uint64_t count,
     if (which == NULL) return nf_alloc_status(ctx);
     for (uint64_t i = 0; i < count; i++) which[i] = i * set->rows_count / count;
     nf_status status = nf_cuda_ivf_set_new(ctx, count, set->dims, out);
+    if (status >= 0) { /* its memory is ordered on its own stream, and filled on this one */
+        status = nf_cuda_check(ctx, cudaStreamSynchronize((*out)->blocks.stream), "cudaStreamSynchronize");
+    }
     if (status >= 0) {
         nf_blocks taken = {.device = set->blocks.device, .stream = set->blocks.stream};
         status = upload_numbers(ctx, &taken, which, count, &numbers);

@@ -19,9 +19,10 @@
 
 #define BLOCK_BYTES ((uint64_t)512 << 20) /* of a block as index rows, at most */
 #define LEAST_BLOCK_ROWS 256u
-#define PIECE_BYTES ((uint64_t)64 << 20) /* of a sample on its way through the host, and an eighth of the memory left \
-                                          */
-#define GATHER_ROWS 64u                  /* per task */
+#define PIECE_BYTES                                                                                   \
+    ((uint64_t)64 << 20) /* of a sample on its way through the host, and an eighth of the memory left \
+                          */
+#define GATHER_ROWS 64u  /* per task */
 
 /* ---- floats between host and device, with another row length there ---- */
 
@@ -74,8 +75,10 @@ static nf_status open_source(nf_context *ctx, nf_ivf_source *source)
     NF_CUDA(ctx, cudaStreamCreateWithFlags(&blocks->stream, cudaStreamNonBlocking));
     NF_CUDA(ctx, cudaStreamCreateWithFlags(&source->copies, cudaStreamNonBlocking));
     NF_TRY(nf_blocks_take(ctx, blocks, source->stride, sizeof(float), &source->mean));
+    NF_CUDA(ctx,
+            cudaMemsetAsync(source->mean, 0, source->stride * sizeof(float), blocks->stream)); /* beyond dims, too */
     NF_TRY(nf_blocks_take(ctx, blocks, 1, sizeof *source->invalid, &source->invalid));
-    source->host_mean = nf_alloc(ctx, data->dims, sizeof(float));
+    source->host_mean = nf_alloc_zero(ctx, data->dims, sizeof(float));
     if (source->host_mean == NULL) return nf_alloc_status(ctx);
     source->resident =
         nf_multiply(data->rows, source->row_bytes, &bytes) && bytes <= nf_device_memory_left(ctx, blocks->device) / 2;
@@ -286,9 +289,9 @@ nf_status nf_cuda_ivf_sample(nf_context *ctx, nf_ivf_source *source, const uint6
     NF_CUDA(ctx,
             cudaStreamSynchronize(nf_cuda_ivf_set_blocks(*out)->stream)); /* its memory was ordered on its stream */
     nf_status status = (source->resident ? sample_resident : sample_streamed)(ctx, source, numbers, count, mean, *out);
-    if (status >= 0) {
-        status = nf_cuda_check(ctx, cudaStreamSynchronize(source->blocks.stream), "cudaStreamSynchronize");
-    }
+    /* Also after a failure: the set goes, and its rows may still be written. */
+    const nf_status last = nf_cuda_check(ctx, cudaStreamSynchronize(source->blocks.stream), "cudaStreamSynchronize");
+    if (status >= 0) status = last;
     if (status < 0) {
         nf_cuda_ivf_set_close(*out);
         *out = NULL;

@@ -32,6 +32,7 @@ typedef struct truth {
     uint64_t        count;
     uint32_t        k, candidates;
     uint64_t        blocks_count;
+    uint64_t        group; /* rows asked for that are compared at a time */
     nf_blocks       taken;
     float          *mean; /* what the source took away */
     float          *queries, *offsets, *values;
@@ -53,15 +54,17 @@ static uint64_t values_stride(const nf_ivf_source *source)
 static nf_status open_truth(nf_context *ctx, truth *at)
 {
     const nf_ivf_source *source = at->source;
-    const uint32_t       dims = source->data->dims, count = (uint32_t)at->count;
-    const uint64_t       scratch = nf_k_nearest_scratch(count, (uint32_t)source->most, at->candidates);
+    const uint32_t       dims = source->data->dims;
 
     at->taken = (nf_blocks){.device = source->blocks.device, .stream = source->blocks.stream};
     at->blocks_count = (source->data->rows + source->most - 1) / source->most;
     NF_TRY(nf_blocks_take(ctx, &at->taken, at->count * source->stride, sizeof(float), &at->queries));
     NF_TRY(nf_blocks_take(ctx, &at->taken, source->most, sizeof(float), &at->offsets));
-    NF_TRY(nf_blocks_take(ctx, &at->taken, at->count * values_stride(source), sizeof(float), &at->values));
-    NF_TRY(nf_blocks_take(ctx, &at->taken, at->count * at->candidates, sizeof(uint32_t), &at->lists));
+    const uint64_t fit = nf_device_memory_left(ctx, at->taken.device) / 8 / (values_stride(source) * sizeof(float));
+    at->group = fit < 1 ? 1 : fit < at->count ? fit : at->count;
+    const uint64_t scratch = nf_k_nearest_scratch((uint32_t)at->group, (uint32_t)source->most, at->candidates);
+    NF_TRY(nf_blocks_take(ctx, &at->taken, at->group * values_stride(source), sizeof(float), &at->values));
+    NF_TRY(nf_blocks_take(ctx, &at->taken, at->group * at->candidates, sizeof(uint32_t), &at->lists));
     NF_TRY(nf_blocks_take(ctx, &at->taken, scratch, 1, &at->scratch));
     at->mean = nf_alloc(ctx, dims, sizeof *at->mean);
     if (at->mean == NULL) return nf_alloc_status(ctx);
@@ -124,28 +127,40 @@ static nf_status make_offsets(nf_context *ctx, truth *at)
     return NF_OK;
 }
 
-static nf_status search_block(nf_context *ctx, truth *at, uint64_t block)
+/* The nearest rows of the block to some of the rows asked for; to: their numbers in the block. */
+static nf_status search_group(nf_context *ctx, truth *at, uint64_t first, uint64_t count, uint32_t named, uint32_t *to)
 {
-    nf_ivf_source      *source = at->source;
-    const cudaStream_t  stream = source->blocks.stream;
-    const uint32_t      rows = (uint32_t)source->count, named = at->candidates < rows ? at->candidates : rows;
-    uint32_t           *to = at->named + block * at->count * at->candidates;
-    const nf_k_products job = {.x = at->queries,
-                               .y = source->rows,
-                               .x_rows = (uint32_t)at->count,
-                               .y_rows = rows,
-                               .dims = source->data->dims,
-                               .x_stride = source->stride,
-                               .y_stride = source->stride,
-                               .offset = at->offsets,
-                               .precise = true};
-    nf_k_turns          turns = {.count = (uint32_t)at->count, .probes = named, .list = at->lists};
+    const nf_ivf_source *source = at->source;
+    const cudaStream_t   stream = source->blocks.stream;
+    const uint32_t       rows = (uint32_t)source->count;
+    const nf_k_products  job = {.x = at->queries + first * source->stride,
+                                .y = source->rows,
+                                .x_rows = (uint32_t)count,
+                                .y_rows = rows,
+                                .dims = source->data->dims,
+                                .x_stride = source->stride,
+                                .y_stride = source->stride,
+                                .offset = at->offsets,
+                                .precise = true};
+    nf_k_turns           turns = {.count = (uint32_t)count, .probes = named, .list = at->lists};
 
-    NF_TRY(make_offsets(ctx, at));
     NF_CUDA(ctx, nf_k_values(&job, at->values, values_stride(source), stream));
     NF_CUDA(ctx, nf_k_nearest_lists(at->values, values_stride(source), rows, &turns, at->scratch, stream));
+    return nf_download(ctx, source->blocks.device, stream, to, at->lists, count * named * sizeof *to);
+}
+
+static nf_status search_block(nf_context *ctx, truth *at, uint64_t block)
+{
+    nf_ivf_source *source = at->source;
+    const uint32_t named = at->candidates < source->count ? at->candidates : (uint32_t)source->count;
+    uint32_t      *to = at->named + block * at->count * at->candidates;
+
+    NF_TRY(make_offsets(ctx, at));
+    for (uint64_t first = 0; first < at->count; first += at->group) {
+        const uint64_t count = at->count - first < at->group ? at->count - first : at->group;
+        NF_TRY(search_group(ctx, at, first, count, named, to + first * named));
+    }
     NF_TRY(nf_source_prefetch(ctx, source));
-    NF_TRY(nf_download(ctx, source->blocks.device, stream, to, at->lists, at->count * named * sizeof *to));
     at->named_of[block] = named;
     for (uint64_t i = 0; i < at->count * named; i++) to[i] += (uint32_t)source->first;
     return NF_OK;

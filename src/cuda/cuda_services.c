@@ -107,6 +107,11 @@ bool nf_multiply(uint64_t a, uint64_t b, uint64_t *product)
 
 /* ---- core/core_context.h ---- */
 
+void nf_context_begin(nf_context *ctx)
+{
+    core->context_begin(ctx);
+}
+
 uint32_t nf_context_threads(const nf_context *ctx)
 {
     return core->context_threads(ctx);

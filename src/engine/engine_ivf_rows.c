@@ -48,6 +48,9 @@ nf_status nf_ivf_check_matrix(nf_context *ctx, const nf_matrix *matrix, const ch
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: stride is %llu bytes, a row takes %llu", what,
                        (unsigned long long)matrix->stride_bytes, (unsigned long long)(matrix->dims * bytes));
     }
+    if (matrix->place > NF_PLACE_DEVICE) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: place is %u, allowed are 0 (host) and 1 (device)", what, matrix->place);
+    }
     if (matrix->data == NULL && matrix->rows > 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "%s: data is NULL", what);
     return NF_OK;
 }

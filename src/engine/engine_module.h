@@ -42,6 +42,7 @@ typedef struct nf_core_services {
     uint64_t (*memory_used)(const nf_memory *memory);
     uint64_t (*memory_limit)(const nf_memory *memory);
 
+    void (*context_begin)(nf_context *ctx);
     uint32_t (*context_threads)(const nf_context *ctx);
     const nf_context_params *(*context_settings)(const nf_context *ctx);
     bool (*context_stopping)(const nf_context *ctx);

@@ -22,6 +22,7 @@ static const nf_core_services services = {
     .context_memory = nf_context_memory,
     .memory_used = nf_memory_used,
     .memory_limit = nf_memory_limit,
+    .context_begin = nf_context_begin,
     .context_threads = nf_context_threads,
     .context_settings = nf_context_settings,
     .context_stopping = nf_context_stopping,

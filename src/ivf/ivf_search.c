@@ -16,10 +16,10 @@
 #include <string.h>
 
 #include "core/core_pool.h"
+#include "engine/engine_ivf_rows.h"
 #include "ivf_filter.h"
 #include "ivf_index.h"
 #include "ivf_params.h"
-#include "engine/engine_ivf_rows.h"
 #include "matrix/matrix_convert.h"
 #include "matrix/matrix_metric.h"
 
@@ -50,8 +50,8 @@ typedef struct search_job {
     uint64_t *slots; /* block_rows x candidates */
     float    *values;
     double   *factors; /* block_rows: what queries were multiplied with; NULL: nothing */
-    hit      *hits; /* candidates per worker */
-    double   *pair; /* with rerank: two rows per worker */
+    hit      *hits;    /* candidates per worker */
+    double   *pair;    /* with rerank: two rows per worker */
 
     uint64_t first, count; /* the block */
 } search_job;
@@ -109,8 +109,8 @@ static bool all_finite(const double *values, uint32_t dims)
     return zero == 0.0;
 }
 
-/* Replaces distances by exact ones, and leaves the k nearest. Kept rows with NaN or infinity, which only a damaged index
- * that was opened without full verification can have, are far away. */
+/* Replaces distances by exact ones, and leaves the k nearest. Kept rows with NaN or infinity, which only a damaged
+ * index that was opened without full verification can have, are far away. */
 static uint32_t rerank(const search_job *job, uint64_t i, uint32_t worker, hit *hits, uint32_t count)
 {
     const nf_ivf_view *view = &job->index->view;
@@ -273,6 +273,16 @@ static bool answers(const search_job *job)
     return job->index->engine->ivf->answer != NULL && job->params.rerank == 0;
 }
 
+/* Values on a device must be aligned: there a misaligned access ends all work of the process. */
+static nf_status check_alignment(const search_job *job, const char *what, const void *data, const nf_matrix *matrix)
+{
+    const uint64_t bytes = nf_dtype_bytes((nf_dtype)matrix->dtype);
+    if ((uintptr_t)data % bytes == 0 && matrix->stride_bytes % bytes == 0) return NF_OK;
+    return nf_fail(job->ctx, NF_ERR_ARGUMENT,
+                   "%s: on the device, address and stride must be multiples of the %llu bytes of a value", what,
+                   (unsigned long long)bytes);
+}
+
 /* What only an engine with a device can do. */
 static nf_status check_device(const search_job *job)
 {
@@ -285,6 +295,7 @@ static nf_status check_device(const search_job *job)
     if (on_device && params->rerank != 0) {
         return nf_fail(job->ctx, NF_ERR_UNSUPPORTED, "rerank needs queries and results in host memory");
     }
+    if (job->queries->place != NF_PLACE_HOST) NF_TRY(check_alignment(job, "queries", job->queries->data, job->queries));
     if (params->precision != NF_PRECISION_AUTO && job->index->engine->ivf->answer == NULL) {
         return nf_fail(job->ctx, NF_ERR_UNSUPPORTED, "the %s engine has the precision auto alone", name);
     }

@@ -80,7 +80,7 @@ cudaError_t take(void **out, size_t size)
     unsigned char *block = static_cast<unsigned char *>(std::aligned_alloc(256, (header_bytes + size + 255) / 256 * 256));
     if (block == nullptr) std::abort();
     std::memcpy(block, &size, sizeof size);
-    std::memset(block + header_bytes, 0xcd, size < poisoned_bytes ? size : poisoned_bytes);
+    std::memset(block + header_bytes, 0xff, size < poisoned_bytes ? size : poisoned_bytes);
     *out = block + header_bytes;
     count_object(1);
     return cudaSuccess;

@@ -52,13 +52,13 @@ __device__ inline void find_bin(const uint32_t *histogram, uint32_t rank, block_
     __syncthreads();
 }
 
-/* A key that exactly job.probes keys do not exceed. Digits: three of the value, two of the number, which has 20 bits. */
+/* A key that exactly job.probes keys do not exceed. Digits: three of the value, three of the number. */
 template <uint32_t THREADS>
 __device__ inline nf_k_key exact_threshold(const nearest_job &job, const float *values, uint32_t *histogram,
                                            block_words &shared)
 {
-    constexpr uint32_t digits = 5;
-    const uint32_t     shifts[digits] = {53, 42, 32, 10, 0};
+    constexpr uint32_t digits = 6;
+    const uint32_t     shifts[digits] = {53, 42, 32, 21, 10, 0};
     nf_k_key           prefix = 0;
     uint32_t           rank = job.probes - 1, above = 64; /* bits from `above` on are those of prefix */
 

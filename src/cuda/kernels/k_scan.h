@@ -127,7 +127,7 @@ typedef struct nf_k_scan {
     const nf_k_turns   *turns;
     nf_k_precision      precision;
     float               epsilon0; /* may be infinite: nothing is pruned */
-    const float        *limit;    /* per query: what a bound must stay below; +infinity: nothing is pruned */
+    const float        *limit;    /* per query: what a bound must stay below; +infinity: only infinite bounds are pruned */
     const uint32_t     *allowed;  /* a word per block of the index; NULL: all */
     uint32_t            wave;
     /* Units of work of the wave: items [*first_item, *end_item), at most most_items. */
@@ -178,7 +178,6 @@ cudaError_t nf_k_tops_values(nf_k_tops tops, uint32_t count, uint64_t *slots, fl
 /*
  * Ids and distances as nf_ivf_search delivers them: distance as ivf_search.c makes it from value / factors[query]
  * (factors NULL: value), sorted by (distance, id); beyond the results id -1 and +infinity. counts may be NULL.
- * ids_user: the ids to deliver are index->ids.
  */
 cudaError_t nf_k_tops_deliver(const nf_k_index *index, nf_k_tops tops, uint32_t count, const double *factors,
                               int64_t *ids, float *distances, uint32_t *counts, void *scratch, cudaStream_t stream);
