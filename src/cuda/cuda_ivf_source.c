@@ -18,7 +18,7 @@
 #include "nearfield/neighbours.h"
 
 #define BLOCK_BYTES ((uint64_t)512 << 20) /* of a block as index rows, at most */
-#define LEAST_BLOCK_ROWS 256u
+#define LEAST_BLOCK_ROWS 64u
 #define PIECE_BYTES                                                                                   \
     ((uint64_t)64 << 20) /* of a sample on its way through the host, and an eighth of the memory left \
                           */
