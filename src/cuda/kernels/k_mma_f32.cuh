@@ -132,12 +132,11 @@ static __device__ __forceinline__ void nf_k_load_b_pair(const float *tile, float
 
 /* ---- operands ---- */
 
-/* x, such that the unit, which cuts, rounds to nearest: ties away from zero. What is not finite is left alone: a NaN whose
- * fraction is all ones would become a zero. */
+/* x, such that the unit, which cuts, rounds to nearest: ties away from zero. Infinity stays; a NaN whose fraction is all ones
+ * would become a zero, and is not among what the device or the host computes. */
 static __device__ __forceinline__ uint32_t nf_k_to_tf32(float x)
 {
-    const uint32_t bits = __float_as_uint(x);
-    return fabsf(x) < INFINITY ? bits + 0x1000u : bits;
+    return __float_as_uint(x) + 0x1000u;
 }
 
 /* The part of x that TF32 cannot hold, as nf_k_to_tf32 does it; *high is the part that it can. */
