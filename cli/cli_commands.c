@@ -116,6 +116,16 @@ static const cli_option_set knn_sets[] = {
     END_OF_SETS,
 };
 
+static const cli_option_set dbscan_sets[] = {
+    LIBRARY("Clusters", NF_PARAMS_DBSCAN, NULL),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
 static const cli_option_set build_sets[] = {
     LIBRARY("Index", NF_PARAMS_IVF, NULL),
     OWN("", building),
@@ -210,6 +220,22 @@ static const cli_example knn_examples[] = {
     {"nearfield knn base.fvecs query.fvecs -k 100 -o truth.npz", "the true neighbours, to measure recall with"},
     {"nearfield knn data.npy data.npy --query-rows 0:5 -k 3 --format csv -o -", "the nearest of the first five rows"},
     {"nearfield knn texts.npy question.npy -k 10 --metric cosine -o near.csv", "the largest cosines"},
+    {NULL, NULL},
+};
+
+static const char *const dbscan_text[] = {
+    "Clusters rows by density (DBSCAN): a row with enough others within the radius is a core row, core rows within the "
+    "radius of each other are of one cluster, rows near a core row belong to its cluster, all others are noise. Pairs are "
+    "never stored, so that memory does not grow with the radius.",
+    "The output has one whole number per row: -1 for noise, else the cluster, numbered in the order of their first core "
+    "rows; a row near several clusters belongs to the first of them. These are scikit-learn's labels. With --min-samples 1 "
+    "the clusters are the connected components.",
+    NULL,
+};
+static const cli_example dbscan_examples[] = {
+    {"nearfield dbscan points.npy --radius 0.5 -o labels.npy", "a cluster for every row"},
+    {"nearfield dbscan data.csv --radius 3 --min-samples 20", "only how many clusters, and how much noise"},
+    {"nearfield dbscan texts.npy --radius 0.1 --min-samples 1 -o groups.csv", "connected components: near duplicates"},
     {NULL, NULL},
 };
 
@@ -314,6 +340,8 @@ const cli_command cli_commands[] = {
      join_examples, join_sets, 1, 2, cli_run_join},
     {"knn", "find the k nearest rows, exactly", "DATA QUERIES -k K [-o FILE] [options]", knn_text, knn_examples,
      knn_sets, 2, 2, cli_run_knn},
+    {"dbscan", "cluster rows by density", "DATA --radius R [--min-samples M] [-o FILE] [options]", dbscan_text,
+     dbscan_examples, dbscan_sets, 1, 1, cli_run_dbscan},
     {"build", "make an index for approximate search", "DATA -o INDEX [options]", build_text, build_examples, build_sets,
      1, 1, cli_run_build},
     {"search", "find about the k nearest rows by an index",

@@ -68,6 +68,8 @@ void cli_settings_init(cli_settings *settings)
     nf_write_params_init(&settings->write);
     nf_generate_params_init(&settings->generate);
     nf_knn_params_init(&settings->knn);
+    nf_dbscan_params_init(&settings->dbscan);
+    settings->dbscan.radius = NAN;
     nf_ivf_params_init(&settings->ivf);
     nf_ivf_search_params_init(&settings->ivf_search);
     nf_ivf_open_params_init(&settings->ivf_open);
@@ -222,6 +224,7 @@ static nf_status set_option(cli_settings *settings, const found_option *option, 
     case NF_PARAMS_READ: return nf_read_params_set(&settings->read, name, value, error);
     case NF_PARAMS_WRITE: return nf_write_params_set(&settings->write, name, value, error);
     case NF_PARAMS_KNN: return nf_knn_params_set(&settings->knn, name, value, error);
+    case NF_PARAMS_DBSCAN: return nf_dbscan_params_set(&settings->dbscan, name, value, error);
     case NF_PARAMS_IVF: return nf_ivf_params_set(&settings->ivf, name, value, error);
     case NF_PARAMS_IVF_OPEN: return nf_ivf_open_params_set(&settings->ivf_open, name, value, error);
     case NF_PARAMS_IVF_SEARCH: return nf_ivf_search_params_set(&settings->ivf_search, name, value, error);

@@ -23,6 +23,7 @@ typedef struct cli_settings {
     nf_write_params        write;
     nf_generate_params     generate;
     nf_knn_params          knn;
+    nf_dbscan_params       dbscan; /* radius is NaN until it is given */
     nf_ivf_params          ivf;
     nf_ivf_search_params   ivf_search; /* recall is NaN until it is given; probes stand below */
     nf_ivf_open_params     ivf_open;

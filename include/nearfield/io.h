@@ -47,7 +47,8 @@ typedef struct nf_file_info {
 typedef struct nf_write_params {
     size_t         struct_size;   /* set by nf_write_params_init */
     const char    *format;        /* NULL: by the path's suffix; needed for "-" (standard output) */
-    uint32_t       counts;        /* join: 1 writes one count per query instead of pairs */
+    uint32_t       counts;        /* join: 1 writes one count per query instead of pairs; a matrix of one column: 1 makes
+                                     a .npy of one dimension of it */
     uint32_t       sync;          /* 1 (default): fsync file and folder before the call returns */
     int64_t        query_first;   /* id of query row 0 where query_ids is NULL */
     int64_t        data_first;    /* id of data row 0 where data_ids is NULL */

@@ -3,6 +3,7 @@
 #ifndef NEARFIELD_NEARFIELD_H
 #define NEARFIELD_NEARFIELD_H
 
+#include "cluster.h"
 #include "context.h"
 #include "export.h"
 #include "generate.h"

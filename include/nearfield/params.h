@@ -22,7 +22,8 @@ typedef enum nf_param_group {
     NF_PARAMS_IVF = 5,     /* nf_ivf_params */
     NF_PARAMS_IVF_OPEN = 6,  /* nf_ivf_open_params */
     NF_PARAMS_IVF_SEARCH = 7, /* nf_ivf_search_params */
-    NF_PARAMS_RADIUS_INDEX = 8 /* nf_radius_index_params */
+    NF_PARAMS_RADIUS_INDEX = 8, /* nf_radius_index_params */
+    NF_PARAMS_DBSCAN = 9      /* nf_dbscan_params */
 } nf_param_group;
 
 typedef enum nf_param_kind {

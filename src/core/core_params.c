@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "core_error.h"
+#include "nearfield/cluster.h"
 #include "nearfield/io.h"
 #include "nearfield/ivf.h"
 #include "nearfield/neighbours.h"
@@ -141,6 +142,15 @@ static const nf_param ivf_search_params[] = {
      "Rank the best N candidates by exact distance; the index must have been built with --keep-vectors."},
 };
 
+static const nf_param dbscan_params[] = {
+    {"radius", NF_PARAM_F64, AT(nf_dbscan_params, radius), "R", NULL, "", 0, HUGE_VAL,
+     "Greatest distance of neighbours: plain distance, not squared."},
+    {"min-samples", NF_PARAM_U32, AT(nf_dbscan_params, min_samples), "M", NULL, "5", 1, 4294967295.0,
+     "Rows within the radius, the row itself counted, that make it a core row; 1: connected components."},
+    {"strict", NF_PARAM_FLAG, AT(nf_dbscan_params, strict), NULL, NULL, "", 0, 0,
+     "Distances must be smaller than the radius, not equal to it."},
+};
+
 const nf_param *nf_params(nf_param_group group, size_t *count)
 {
     switch (group) {
@@ -153,6 +163,7 @@ const nf_param *nf_params(nf_param_group group, size_t *count)
     case NF_PARAMS_IVF_OPEN: *count = COUNT_OF(ivf_open_params); return ivf_open_params;
     case NF_PARAMS_IVF_SEARCH: *count = COUNT_OF(ivf_search_params); return ivf_search_params;
     case NF_PARAMS_RADIUS_INDEX: *count = COUNT_OF(radius_index_params); return radius_index_params;
+    case NF_PARAMS_DBSCAN: *count = COUNT_OF(dbscan_params); return dbscan_params;
     }
     *count = 0;
     return NULL;
@@ -356,6 +367,11 @@ nf_status nf_write_params_set(nf_write_params *params, const char *name, const c
 nf_status nf_knn_params_set(nf_knn_params *params, const char *name, const char *value, nf_error *error)
 {
     return nf_params_set(NF_PARAMS_KNN, params, name, value, error);
+}
+
+nf_status nf_dbscan_params_set(nf_dbscan_params *params, const char *name, const char *value, nf_error *error)
+{
+    return nf_params_set(NF_PARAMS_DBSCAN, params, name, value, error);
 }
 
 nf_status nf_ivf_params_set(nf_ivf_params *params, const char *name, const char *value, nf_error *error)

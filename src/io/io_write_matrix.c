@@ -35,6 +35,7 @@ typedef struct matrix_job {
     const char      *path;
     const nf_matrix *matrix;
     nf_write_format  format;
+    bool             vector;     /* one column, of which .npy makes an array of one dimension */
     nf_dtype         to;         /* type in the file; the matrix's own for .npy, .raw and text */
     bool             row_prefix; /* each row begins with its length */
     bool             text;
@@ -242,7 +243,8 @@ static size_t file_header(const matrix_job *job, char header[NF_NPY_HEADER_MAX])
     const nf_matrix *matrix = job->matrix;
 
     if (job->format == NF_WRITE_NPY) {
-        return nf_npy_header(header, nf_npy_descr(job->to), (const uint64_t[]){matrix->rows, matrix->dims}, 2);
+        return nf_npy_header(header, nf_npy_descr(job->to), (const uint64_t[]){matrix->rows, matrix->dims},
+                             job->vector ? 1 : 2);
     }
     if ((job->format & (NF_WRITE_FBIN | NF_WRITE_U8BIN | NF_WRITE_I8BIN | NF_WRITE_F16BIN | NF_WRITE_IBIN)) != 0) {
         const uint32_t counts[2] = {(uint32_t)matrix->rows, matrix->dims};
@@ -299,7 +301,8 @@ nf_status nf_write_matrix(nf_context *ctx, const nf_matrix *matrix, const char *
     NF_TRY(nf_write_params_take(ctx, params, &use));
     NF_TRY(nf_write_format_choose(ctx, path, &use, MATRIX_FORMATS, &format));
 
-    const matrix_job job = plan_job(matrix, path, format);
+    matrix_job job = plan_job(matrix, path, format);
+    job.vector = use.counts != 0 && matrix->dims == 1;
     NF_TRY(nf_output_open(ctx, path, &out));
     nf_status status = write_job(&job, &out);
     if (status == NF_OK) status = nf_output_commit(&out, use.sync != 0);

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nearfield dbscan: clusters of rows by density. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "cli_clock.h"
+#include "cli_error.h"
+#include "cli_input.h"
+#include "cli_output.h"
+#include "cli_report.h"
+#include "cli_text.h"
+
+typedef struct cli_dbscan {
+    cli_input        data;
+    nf_radius_index *index;
+    int64_t         *labels;
+    nf_dbscan_stats  stats;
+    double           read_seconds, build_seconds, write_seconds;
+} cli_dbscan;
+
+static int read_data(cli_run *run, cli_dbscan *dbscan)
+{
+    const double start = cli_now();
+    dbscan->data.path = run->settings.arguments[0];
+    const int code = cli_input_read(run, &run->settings.read, &dbscan->data);
+    dbscan->read_seconds = cli_now() - start;
+    return code;
+}
+
+static int cluster(cli_run *run, cli_dbscan *dbscan)
+{
+    const double start = cli_now();
+    dbscan->labels = malloc(dbscan->data.rows * sizeof *dbscan->labels + 1);
+    if (dbscan->labels == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for one label per row");
+    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(dbscan->data.dataset), NULL, &dbscan->index);
+    if (status == NF_OK) cli_input_release_values(&dbscan->data);
+    dbscan->build_seconds = cli_now() - start;
+    dbscan->stats.struct_size = sizeof dbscan->stats;
+    if (status == NF_OK) {
+        status = nf_dbscan(run->ctx, dbscan->index, &run->settings.dbscan, dbscan->labels, NULL, &dbscan->stats);
+    }
+    return status == NF_OK ? 0 : cli_fail_call(run, status, CLI_WORKING);
+}
+
+static int write_labels(cli_run *run, cli_dbscan *dbscan)
+{
+    const double    start = cli_now();
+    const nf_matrix labels = {.data = dbscan->labels, .rows = dbscan->data.rows, .dims = 1, .dtype = NF_DTYPE_I64};
+    if (run->settings.output == NULL) return 0;
+    run->settings.write.counts = 1; /* one dimension */
+    const nf_status status = nf_write_matrix(run->ctx, &labels, run->settings.output, &run->settings.write);
+    dbscan->write_seconds = cli_now() - start;
+    return status == NF_OK ? 0 : cli_fail_call(run, status, CLI_WORKING);
+}
+
+static void print_text(FILE *to, const cli_run *run, const cli_dbscan *dbscan)
+{
+    const nf_dbscan_stats *stats = &dbscan->stats;
+    cli_input_print(to, "data", &dbscan->data);
+    fprintf(to, "%-12s%s\n", "clusters", cli_count(stats->clusters).text);
+    fprintf(to, "%-12s%s core, %s border, %s noise\n", "rows", cli_count(stats->core).text,
+            cli_count(stats->border).text, cli_count(stats->noise).text);
+    fprintf(to, "%-12s%s within the radius, looked at in %u passes\n", "pairs", cli_count(stats->pairs).text,
+            stats->passes);
+    fprintf(to, "%-12s%s; index %s, reading %s", "time", cli_seconds(stats->seconds).text,
+            cli_seconds(dbscan->build_seconds).text, cli_seconds(dbscan->read_seconds).text);
+    if (run->settings.output != NULL) fprintf(to, ", writing %s", cli_seconds(dbscan->write_seconds).text);
+    fprintf(to, "\n%-12s%s\n", "result",
+            run->settings.output != NULL ? cli_output_name(run->settings.output) : "not kept (-o FILE writes it)");
+}
+
+static int report(cli_run *run, const cli_dbscan *dbscan)
+{
+    const nf_dbscan_stats *stats = &dbscan->stats;
+    FILE                  *to = cli_report_stream(run);
+    cli_json               json = {0};
+
+    if (to != NULL) print_text(to, run, dbscan);
+    cli_report_begin(run, &json);
+    cli_report_engine(run, &json);
+    cli_json_count(&json, "rows", dbscan->data.rows);
+    cli_json_count(&json, "dims", dbscan->data.dims);
+    cli_json_number(&json, "seconds", dbscan->build_seconds + stats->seconds);
+    cli_json_number(&json, "radius", run->settings.dbscan.radius);
+    cli_json_count(&json, "min_samples", run->settings.dbscan.min_samples);
+    cli_json_count(&json, "clusters", stats->clusters);
+    cli_json_count(&json, "core", stats->core);
+    cli_json_count(&json, "border", stats->border);
+    cli_json_count(&json, "noise", stats->noise);
+    cli_json_count(&json, "pairs", stats->pairs);
+    cli_json_count(&json, "skipped", dbscan->data.skipped);
+    cli_json_number(&json, "read_seconds", dbscan->read_seconds);
+    cli_json_number(&json, "write_seconds", dbscan->write_seconds);
+    cli_json_text(&json, "output", run->settings.output);
+    cli_json_close(&json);
+    return cli_report_json(run, &json);
+}
+
+int cli_run_dbscan(cli_run *run)
+{
+    cli_dbscan dbscan = {0};
+    int        code = 0;
+
+    if (isnan(run->settings.dbscan.radius)) return cli_fail_usage(run, "dbscan needs --radius R");
+    code = cli_open_context(run);
+    if (code != 0) return code;
+    code = read_data(run, &dbscan);
+    if (code == 0) code = cluster(run, &dbscan);
+    if (code == 0) code = write_labels(run, &dbscan);
+    cli_progress_clear(&run->progress);
+    if (code == 0) code = report(run, &dbscan);
+    free(dbscan.labels);
+    nf_radius_index_release(dbscan.index);
+    cli_input_release(&dbscan.data);
+    return code;
+}

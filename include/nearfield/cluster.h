@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Clusters of rows by density, without storing the pairs of neighbours: DBSCAN, and connected components as its case of
+ * one row. */
+#ifndef NEARFIELD_CLUSTER_H
+#define NEARFIELD_CLUSTER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "radius.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct nf_dbscan_params {
+    size_t   struct_size; /* set by nf_dbscan_params_init */
+    double   radius;      /* plain distance; 0: equal rows; NaN, < 0: error */
+    uint32_t min_samples; /* a row with so many rows within the radius, itself counted, is a core row; default 5, at
+                             least 1, which makes the clusters the connected components of the rows within the radius */
+    uint32_t strict;      /* 1: < instead of <= */
+} nf_dbscan_params;
+
+typedef struct nf_dbscan_stats {
+    size_t   struct_size; /* the caller sets it before the call */
+    uint64_t clusters;
+    uint64_t core, border, noise; /* rows of each kind; together all rows */
+    uint64_t pairs;               /* unordered pairs within the radius */
+    uint32_t passes;              /* over the pairs: 2 or 3 */
+    uint32_t reserved;
+    double   seconds;
+} nf_dbscan_stats;
+
+/* Fills params with the defaults; the radius is to be set. Cannot fail. */
+NF_API void nf_dbscan_params_init(nf_dbscan_params *params);
+
+/* Sets one parameter by name ("radius", "min-samples", "strict") from text. NF_ERR_ARGUMENT; *error may be NULL. */
+NF_API NF_NODISCARD nf_status nf_dbscan_params_set(nf_dbscan_params *params, const char *name, const char *value,
+                                                   nf_error *error);
+
+/*
+ * Clusters the rows of an index by density (Ester, Kriegel, Sander and Xu, KDD 1996). labels: one per row; -1 is noise,
+ * and clusters are numbered in the order of their first core rows. A border row, which is no core row but has some
+ * within the radius, belongs to the cluster of the lowest number among theirs. So there is one right answer, that of
+ * scikit-learn's DBSCAN(eps=radius, min_samples). core: one byte per row, 1 for core rows; may be NULL. stats may be
+ * NULL. Method: a counting pass finds core rows; a pass over the pairs, in batches, unites them in a disjoint-set
+ * forest; pairs of a border row and a core row are kept up to 64 MB, beyond that a third pass looks at them. Cost: two
+ * or three radius self-joins. Memory: 17 bytes per row, up to 64 MB of pairs, and batches of at most 8 million pairs
+ * (fewer where the limit asks for it).
+ * Any number of threads may use an index at once, each with a context of its own.
+ * NF_ERR_ARGUMENT (radius, min_samples, labels NULL), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED, and of the cuda
+ * engine NF_ERR_DEVICE_MEMORY, NF_ERR_DEVICE.
+ */
+NF_API NF_NODISCARD nf_status nf_dbscan(nf_context *ctx, const nf_radius_index *index, const nf_dbscan_params *params,
+                                        int64_t *labels, uint8_t *core, nf_dbscan_stats *stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

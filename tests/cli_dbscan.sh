@@ -1,0 +1,47 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# nearfield dbscan: clusters worked out by hand, and the numbers of clusters and noise that scikit-learn 1.9.1 finds among letters,
+# measurements of a shuttle, and cities.
+. "$SOURCE_DIR/tests/script_helpers.sh"
+
+# Two clusters that share a border row (at 2, equally near to both), and one row alone.
+printf '9\n4\n3\n3.5\n2\n1\n0.5\n0\n' >p.csv
+run 0 dbscan p.csv --radius 1 --min-samples 4 -q --format csv -o labels.csv
+printf -- '-1\n0\n0\n0\n0\n1\n1\n1\n' >expected
+same labels.csv expected
+run 0 dbscan p.csv --radius 1 --min-samples 4 -q --format csv -o -
+same out expected
+run 0 dbscan p.csv --radius 1 --min-samples 1 -q --format csv -o - # connected components
+printf '0\n1\n1\n1\n1\n1\n1\n1\n' >expected
+same out expected
+run 0 dbscan p.csv --radius 1 --min-samples 1 --strict -q --format csv -o -
+printf '0\n1\n1\n1\n2\n3\n3\n3\n' >expected
+same out expected
+
+# The summary, the object, an array of one dimension.
+run 0 dbscan p.csv --radius 1 --min-samples 4 -o labels.npy
+says out "clusters    2"
+says out "rows        2 core, 5 border, 1 noise"
+says out "result      labels.npy"
+grep -qaF "'shape': (8,)" labels.npy || fail "labels.npy has not one dimension"
+run 0 dbscan p.csv --radius 1 --min-samples 4 --json
+is "$(json clusters)/$(json core)/$(json border)/$(json noise)/$(json rows)" 2/2/5/1/8 "the object"
+
+# scikit-learn's numbers.
+count() { # FILE RADIUS MIN_SAMPLES CLUSTERS NOISE
+    run 0 dbscan "$data/$1" --radius "$2" --min-samples "$3" --json
+    is "$(json clusters)/$(json noise)" "$4/$5" "clusters and noise of $1 with $2 and $3"
+}
+count tabular/shuttle.csv 4 5 145 2548
+count tabular/shuttle.csv 8 50 8 2465
+count tabular/letter.csv 3 5 152 2597
+count tabular/letter.csv 5 10 1 56
+count cities/cities_xyz_km.npy 15 5 1553 39988
+count cities/cities_xyz_km.npy 50 100 64 62815
+# Mistakes.
+run 2 dbscan p.csv
+one_line "dbscan needs --radius R"
+run 2 dbscan p.csv --radius 1 --min-samples 0
+run 2 dbscan p.csv --radius -1
+run 3 dbscan missing.csv --radius 1
+finish
