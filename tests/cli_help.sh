@@ -44,7 +44,7 @@ cmp -s out "$SOURCE_DIR/docs/command.md" || fail "docs/command.md is not what 'n
 
 run 0 help --man
 says out ".TH NEARFIELD 1"
-is "$(grep -c '^\.SS nearfield ' out)" 11 "commands in the manual page"
+is "$(grep -c '^\.SS nearfield ' out)" 12 "commands in the manual page"
 if command -v man >/dev/null && command -v groff >/dev/null; then
     LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z out >/dev/null 2>warnings
     [ ! -s warnings ] || fail "manual page: $(head -3 warnings)"
