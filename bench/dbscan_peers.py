@@ -76,14 +76,16 @@ def measure(options, name, radius, samples, scratch):
 
 def print_row(record):
     ours, whole, theirs = (statistics.median(record[key]) for key in ("nearfield", "nearfield_whole", "sklearn"))
+    peak = record["nearfield_peak"] / 2**20
     print(f"| {record['set']} | {record['radius']:g} | {record['min_samples']} | {record['clusters']:,} | {theirs:.3f} | "
-          f"{ours:.3f} | {theirs / ours:.1f} | {whole:.3f} | {theirs / whole:.1f} | {record['nearfield_peak'] / 2**20:.0f} | "
+          f"{ours:.3f} | {theirs / ours:.1f} | {whole:.3f} | {theirs / whole:.1f} | {peak:.0f} | "
           f"{record['labels_that_differ']} |", flush=True)
 
 
 def main():
     options = parse_arguments()
-    report = {"benchmark": "dbscan_peers", "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+    now = datetime.datetime.now(datetime.timezone.utc)
+    report = {"benchmark": "dbscan_peers", "date": now.isoformat(timespec="seconds"),
               "commit": bench_machine.commit(ROOT), "machine": bench_machine.describe(),
               "versions": {"numpy": numpy.__version__, "scikit-learn": sklearn.__version__}, "results": []}
     print("| set | radius | min samples | clusters | scikit-learn, s | in memory, s | ratio | whole, s | ratio | peak, MiB | "
