@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refinement on every instruction set of this machine, against straightforward computation: masks by long double and exact
- * comparison (binary32, binary64) or by integers (bytes). All arrays lie at forbidden pages.
+ * Refinement on every instruction set of this machine, against straightforward computation: masks by long double and
+ * exact comparison (binary32, binary64) or by integers (bytes). All arrays lie at forbidden pages.
  */
 #include "kernels_helper.h"
 #include "matrix/matrix_exact.h"
@@ -46,7 +46,8 @@ static tile_test open_tile(const tile_case *at)
 {
     const int      at_end = at->at_end;
     const uint32_t per_step = at->store == NF_STORE_U8 ? at->kernels->u8_per_step : 1;
-    const uint32_t query_rows = at->query_rows, points = at->points, dims = at->dims, steps = (dims + per_step - 1) / per_step;
+    const uint32_t query_rows = at->query_rows, points = at->points, dims = at->dims,
+                   steps = (dims + per_step - 1) / per_step;
     const size_t   step_bytes = at->store == NF_STORE_F64 ? 8 : 4;
     const uint64_t seed = at->seed;
     const nf_store store = at->store;
@@ -58,8 +59,12 @@ static tile_test open_tile(const tile_case *at)
     test.maybe = guard_open(NF_TILE * sizeof(uint64_t), at_end);
     test.sure = guard_open(NF_TILE * sizeof(uint64_t), at_end);
     test.tile = (nf_tile){
-        .x = test.x_panel.data, .y = test.y_panel.data, .point_count = points, .steps = steps,
-        .maybe = test.maybe.data, .sure = test.sure.data,
+        .x = test.x_panel.data,
+        .y = test.y_panel.data,
+        .point_count = points,
+        .steps = steps,
+        .maybe = test.maybe.data,
+        .sure = test.sure.data,
     };
     test.tile.stop_count = make_stops(dims, per_step, test.tile.stops);
     const size_t out_bytes = (size_t)test.tile.stop_count * NF_TILE * 4;
@@ -121,17 +126,23 @@ static long double true_square(const tile_test *test, uint32_t q, uint32_t p)
     return sum;
 }
 
+/* Limits are per query: every third one has a smaller radius than the others. */
+static double radius_of_row(double radius, uint32_t query)
+{
+    return query % 3 == 1 ? 0.75 * radius : radius;
+}
+
 /* maybe holds all true pairs, sure only true ones; slack bounds how many may be left open (0: do not ask). */
 static void check_masks(const tile_test *test, double radius, double slack)
 {
-    const uint32_t    dims = test->x.rows.dims;
-    const long double square = (long double)radius * radius;
+    const uint32_t dims = test->x.rows.dims;
     check_mask_form(test);
     for (uint32_t q = 0; q < test->x.rows.count; q++) {
+        const double      own = radius_of_row(radius, q);
+        const long double square = (long double)own * own;
         if (!(test->queries >> q & 1)) continue;
         for (uint32_t p = 0; p < test->tile.point_count; p++) {
-            const int side =
-                nf_exact_compare_fast(test->x.values + q * dims, test->y.values + p * dims, dims, radius);
+            const int side = nf_exact_compare_fast(test->x.values + q * dims, test->y.values + p * dims, dims, own);
             const int maybe = bit(test->maybe.data, q, p), sure = bit(test->sure.data, q, p);
             if (side <= 0) assert_true(maybe);
             if (sure) assert_true(side < 0);
@@ -181,8 +192,14 @@ static void difference_f32(const tile_case *at)
     seal_inputs(&test);
     const double radius = radius_of_a_pair(&test, at->seed), widening = gamma_of(at->dims + 32.0, 0x1p-24);
     if (radius > 0.0) {
-        test.tile.out_above = radius * radius * (1.0 + widening);
-        test.tile.sure_upto = radius * radius * (1.0 - widening);
+        float out_above[NF_TILE], sure_upto[NF_TILE];
+        for (uint32_t q = 0; q < NF_TILE; q++) {
+            const double own = radius_of_row(radius, q);
+            out_above[q] = (float)(own * own * (1.0 + widening));
+            sure_upto[q] = (float)(own * own * (1.0 - widening));
+        }
+        test.tile.out_above = out_above;
+        test.tile.sure_upto = sure_upto;
         at->kernels->refine_f32_difference(&test.tile);
         check_masks(&test, radius, 3.0 * widening);
     }
@@ -203,8 +220,14 @@ static void difference_f64(const tile_case *at)
     at->kernels->pack_f64(&test.y.rows, test.y_panel.data);
     seal_inputs(&test);
     const double radius = radius_of_a_pair(&test, at->seed), widening = gamma_of(at->dims + 32.0, 0x1p-53);
-    test.tile.out_above = radius * radius * (1.0 + widening);
-    test.tile.sure_upto = radius * radius * (1.0 - widening);
+    double       out_above[NF_TILE], sure_upto[NF_TILE];
+    for (uint32_t q = 0; q < NF_TILE; q++) {
+        const double own = radius_of_row(radius, q);
+        out_above[q] = own * own * (1.0 + widening);
+        sure_upto[q] = own * own * (1.0 - widening);
+    }
+    test.tile.out_above = out_above;
+    test.tile.sure_upto = sure_upto;
     at->kernels->refine_f64_difference(&test.tile);
     check_masks(&test, radius, 3.0 * widening);
     close_tile(&test);
@@ -216,18 +239,25 @@ static void test_f64_difference(void **state)
     for_tiles(NF_STORE_F64, difference_f64);
 }
 
+/* What one side of a pair takes off for its half of radius^2: points nothing, queries all. */
+static double share_of_square(double radius, bool queries, uint32_t row)
+{
+    const double own = radius_of_row(radius, row);
+    return queries ? 0.5 * own * own : 0.0;
+}
+
 /* The limits of the product test from the sums of squares, as the derivation in docs/numerics.md has them:
  * x.y < (|x|^2 + |y|^2 - r^2) / 2 for every pair that is out, with room for all roundings. */
-static void product_limits(guarded *out, guarded *in, uint32_t stop_count, double square, double gamma)
+static void product_limits(guarded *out, guarded *in, uint32_t stop_count, double radius, bool queries, double gamma)
 {
     float       *norms = out->data, *limits_in = in->data;
     const float *whole = norms + (stop_count - 1) * NF_TILE;
     const double shrink = 0.5 * (1.0 - 2.0 * gamma - 0x1p-21), grow = 0.5 * (1.0 + 4.0 * gamma + 0x1p-21);
     for (uint32_t row = 0; row < NF_TILE; row++) {
-        limits_in[row] = (float)((double)whole[row] * grow - square * 0.25 * (1.0 - 0x1p-20));
+        limits_in[row] = (float)((double)whole[row] * grow - share_of_square(radius, queries, row) * (1.0 - 0x1p-20));
     }
     for (uint32_t i = 0; i < stop_count * NF_TILE; i++) {
-        norms[i] = (float)((double)norms[i] * shrink - square * 0.25 * (1.0 + 0x1p-20));
+        norms[i] = (float)((double)norms[i] * shrink - share_of_square(radius, queries, i % NF_TILE) * (1.0 + 0x1p-20));
     }
 }
 
@@ -247,8 +277,8 @@ static void product_f32(const tile_case *at)
     const uint32_t stop_count = test.tile.stop_count;
     at->kernels->pack_f32(&test.x.rows, test.x_panel.data, test.tile.stops, stop_count, test.x_out.data);
     at->kernels->pack_f32(&test.y.rows, test.y_panel.data, test.tile.stops, stop_count, test.y_out.data);
-    product_limits(&test.x_out, &test.x_in, stop_count, radius * radius, gamma);
-    product_limits(&test.y_out, &test.y_in, stop_count, radius * radius, gamma);
+    product_limits(&test.x_out, &test.x_in, stop_count, radius, true, gamma);
+    product_limits(&test.y_out, &test.y_in, stop_count, radius, false, gamma);
     test.tile.x_out = test.x_out.data;
     test.tile.y_out = test.y_out.data;
     test.tile.x_in = test.x_in.data;
@@ -281,7 +311,7 @@ static void check_u8(const tile_test *test, int32_t whole, int32_t sure_from)
                 sum += difference * difference;
             }
             assert_int_equal(bit(test->maybe.data, q, p), whole - sum >= 0);
-            assert_int_equal(bit(test->sure.data, q, p), whole - sum >= sure_from);
+            assert_int_equal(bit(test->sure.data, q, p), whole - sum >= (q % 5 == 2 ? 1 - sure_from : sure_from));
         }
     }
 }
@@ -289,12 +319,16 @@ static void check_u8(const tile_test *test, int32_t whole, int32_t sure_from)
 static void run_u8(tile_test *test, int32_t whole, int32_t sure_from)
 {
     uint32_t *sums = test->x_out.data;
-    test->kernels->pack_u8_x(&test->x.rows, test->x_panel.data, test->tile.stops, test->tile.stop_count, test->x_out.data);
-    test->kernels->pack_u8_y(&test->y.rows, test->y_panel.data, test->tile.stops, test->tile.stop_count, test->y_out.data);
+    int32_t   from[NF_TILE];
+    for (uint32_t q = 0; q < NF_TILE; q++) from[q] = q % 5 == 2 ? 1 - sure_from : sure_from; /* limits are per query */
+    test->kernels->pack_u8_x(&test->x.rows, test->x_panel.data, test->tile.stops, test->tile.stop_count,
+                             test->x_out.data);
+    test->kernels->pack_u8_y(&test->y.rows, test->y_panel.data, test->tile.stops, test->tile.stop_count,
+                             test->y_out.data);
     for (uint32_t i = 0; i < test->tile.stop_count * NF_TILE; i++) sums[i] -= (uint32_t)whole;
     test->tile.x_sum = test->x_out.data;
     test->tile.y_sum = test->y_out.data;
-    test->tile.sure_from = sure_from;
+    test->tile.sure_from = from;
     seal_inputs(test);
     test->kernels->refine_u8(&test->tile);
     check_u8(test, whole, sure_from);
@@ -324,13 +358,15 @@ static void test_u8_at_the_limit(void **state)
     for (uint32_t isa = 0; (kernels = kernels_at(isa)) != NULL; isa++) {
         const tile_case at = {kernels, NF_STORE_U8, 3, 35, dims, 1, 3};
         tile_test       test = open_tile(&at);
-        unsigned char *x, *y;
+        unsigned char  *x, *y;
         free_sample(&test.x);
         free_sample(&test.y);
         test.x = make_sample(NF_STORE_U8, 3, dims, 0.0, 1.0, 0, 1, 1);
         test.y = make_sample(NF_STORE_U8, 35, dims, 0.0, 1.0, 0, 1, 1);
-        assert_int_equal(mprotect(test.x.memory.map + test.x.memory.page, test.x.memory.inner_bytes, PROT_READ | PROT_WRITE), 0);
-        assert_int_equal(mprotect(test.y.memory.map + test.y.memory.page, test.y.memory.inner_bytes, PROT_READ | PROT_WRITE), 0);
+        assert_int_equal(
+            mprotect(test.x.memory.map + test.x.memory.page, test.x.memory.inner_bytes, PROT_READ | PROT_WRITE), 0);
+        assert_int_equal(
+            mprotect(test.y.memory.map + test.y.memory.page, test.y.memory.inner_bytes, PROT_READ | PROT_WRITE), 0);
         x = test.x.memory.data;
         y = test.y.memory.data;
         for (uint32_t i = 0; i < 3 * dims; i++) test.x.values[i] = x[i] = i / dims == 0 ? 0 : 255;
@@ -363,8 +399,14 @@ static void test_not_a_number(void **state)
                 for (uint32_t q = 0; q < 64; q += 3) ((float *)test.x_panel.data)[nf_panel_at(9, q, 4)] = HUGE_VALF;
                 for (uint32_t p = 0; p < 64; p += 2) ((float *)test.y_panel.data)[nf_panel_at(9, p, 4)] = HUGE_VALF;
             }
-            test.tile.out_above = 1e-30;
-            test.tile.sure_upto = 0.0;
+            double wide_above[NF_TILE], zeros[NF_TILE] = {0.0};
+            float  above[NF_TILE];
+            for (uint32_t q = 0; q < NF_TILE; q++) {
+                wide_above[q] = 1e-30;
+                above[q] = 1e-30f;
+            }
+            test.tile.out_above = wide ? (const void *)wide_above : above;
+            test.tile.sure_upto = zeros;
             (wide ? kernels->refine_f64_difference : kernels->refine_f32_difference)(&test.tile);
             for (uint32_t q = 0; q < 64; q++) {
                 for (uint32_t p = 0; p < 64; p++) { /* infinity less infinity is open, less anything else out */
@@ -380,8 +422,9 @@ static void test_not_a_number(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_f32_difference), cmocka_unit_test(test_f64_difference),  cmocka_unit_test(test_f32_product),
-        cmocka_unit_test(test_u8),             cmocka_unit_test(test_u8_at_the_limit), cmocka_unit_test(test_not_a_number),
+        cmocka_unit_test(test_f32_difference),  cmocka_unit_test(test_f64_difference),
+        cmocka_unit_test(test_f32_product),     cmocka_unit_test(test_u8),
+        cmocka_unit_test(test_u8_at_the_limit), cmocka_unit_test(test_not_a_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@ struct nf_search {
     nf_search_spec    spec;
     const nf_kernels *kernels;
     nf_rule           rule;
+    nf_limits         limits;      /* of the radius */
     nf_stops          stops;
     uint32_t          candidates;
     char              why[160];

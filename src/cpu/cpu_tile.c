@@ -35,14 +35,14 @@ static uint64_t values_bytes(const nf_search *search)
 
 uint64_t nf_panel_bytes(const nf_search *search)
 {
-    return values_bytes(search) + (uint64_t)(NF_MAX_STOPS + 1) * NF_TILE * sizeof(float);
+    return values_bytes(search) + (uint64_t)(NF_MAX_STOPS + 2) * NF_TILE * sizeof(float);
 }
 
 nf_status nf_panel_open(nf_context *ctx, const nf_search *search, nf_panel *panel)
 {
     panel->values = nf_alloc(ctx, values_bytes(search), 1);
     panel->limits_out = nf_alloc(ctx, (uint64_t)NF_MAX_STOPS * NF_TILE, sizeof(float));
-    panel->limits_in = nf_alloc(ctx, NF_TILE, sizeof(float));
+    panel->limits_in = nf_alloc(ctx, NF_TILE, sizeof(double));
     if (panel->values == NULL || panel->limits_out == NULL || panel->limits_in == NULL) return nf_alloc_status(ctx);
     return NF_OK;
 }
@@ -57,13 +57,13 @@ void nf_panel_close(nf_panel *panel)
 /* Turns sums of squares N into the product test's limits. */
 static void product_limits(const nf_search *search, nf_panel *panel)
 {
-    const nf_product_limits limits = nf_rule_product_limits(&search->rule);
+    const nf_product_limits limits = nf_rule_product_limits(&search->rule, search->limits.square);
     const uint32_t          stops = search->stops.count;
-    float                  *norms = panel->limits_out;
+    float                  *norms = panel->limits_out, *limits_in = panel->limits_in;
     const float            *whole = norms + (stops - 1) * NF_TILE;
 
     for (uint32_t row = 0; row < NF_TILE; row++) {
-        panel->limits_in[row] = (float)((double)whole[row] * limits.in_factor - limits.in_offset);
+        limits_in[row] = (float)((double)whole[row] * limits.in_factor - limits.in_offset);
     }
     for (uint32_t i = 0; i < stops * NF_TILE; i++) norms[i] = (float)((double)norms[i] * limits.out_factor - limits.out_offset);
 }
@@ -72,7 +72,27 @@ static void product_limits(const nf_search *search, nf_panel *panel)
 static void u8_limits(const nf_search *search, nf_panel *panel)
 {
     uint32_t *sums = panel->limits_out;
-    for (uint32_t i = 0; i < search->stops.count * NF_TILE; i++) sums[i] -= (uint32_t)search->rule.whole_square;
+    int32_t  *sure_from = panel->limits_in;
+    for (uint32_t i = 0; i < search->stops.count * NF_TILE; i++) sums[i] -= (uint32_t)search->limits.whole_square;
+    for (uint32_t row = 0; row < NF_TILE; row++) sure_from[row] = search->limits.sure_from;
+}
+
+static void f32_limits(const nf_search *search, nf_panel *panel)
+{
+    float *out_above = panel->limits_out, *sure_upto = panel->limits_in;
+    for (uint32_t row = 0; row < NF_TILE; row++) {
+        out_above[row] = (float)search->limits.out_above;
+        sure_upto[row] = (float)search->limits.sure_upto;
+    }
+}
+
+static void f64_limits(const nf_search *search, nf_panel *panel)
+{
+    double *out_above = panel->limits_out, *sure_upto = panel->limits_in;
+    for (uint32_t row = 0; row < NF_TILE; row++) {
+        out_above[row] = search->limits.out_above;
+        sure_upto[row] = search->limits.sure_upto;
+    }
 }
 
 void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, bool as_x)
@@ -94,8 +114,14 @@ void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, boo
         kernels->pack_f32(&rows, panel->values, stops->at, stops->count, panel->limits_out);
         product_limits(search, panel);
         break;
-    case NF_KIND_F32_DIFFERENCE: kernels->pack_f32(&rows, panel->values, NULL, 0, NULL); break;
-    case NF_KIND_F64: kernels->pack_f64(&rows, panel->values); break;
+    case NF_KIND_F32_DIFFERENCE:
+        kernels->pack_f32(&rows, panel->values, NULL, 0, NULL);
+        if (as_x) f32_limits(search, panel);
+        break;
+    case NF_KIND_F64:
+        kernels->pack_f64(&rows, panel->values);
+        if (as_x) f64_limits(search, panel);
+        break;
     }
 }
 
@@ -111,6 +137,7 @@ static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, ui
 {
     const nf_rule  *rule = &tiler->search->rule;
     const nf_stops *stops = &tiler->search->stops;
+    const nf_kernels *kernels = tiler->search->kernels;
     uint8_t        list[NF_TILE + NF_QUERY_PAD];
     nf_tile        tile = {
                .x = x->values,
@@ -120,9 +147,6 @@ static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, ui
                .point_count = y->count,
                .steps = stops->steps,
                .stop_count = stops->count,
-               .sure_from = rule->sure_from,
-               .out_above = rule->out_above,
-               .sure_upto = rule->sure_upto,
                .maybe = tiler->maybe,
                .sure = tiler->sure,
     };
@@ -131,17 +155,22 @@ static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, ui
     case NF_KIND_U8:
         tile.x_sum = x->limits_out;
         tile.y_sum = y->limits_out;
-        tiler->search->kernels->refine_u8(&tile);
+        tile.sure_from = x->limits_in;
+        kernels->refine_u8(&tile);
         break;
     case NF_KIND_F32_PRODUCT:
         tile.x_out = x->limits_out;
         tile.y_out = y->limits_out;
         tile.x_in = x->limits_in;
         tile.y_in = y->limits_in;
-        tiler->search->kernels->refine_f32_product(&tile);
+        kernels->refine_f32_product(&tile);
         break;
-    case NF_KIND_F32_DIFFERENCE: tiler->search->kernels->refine_f32_difference(&tile); break;
-    case NF_KIND_F64: tiler->search->kernels->refine_f64_difference(&tile); break;
+    case NF_KIND_F32_DIFFERENCE:
+    case NF_KIND_F64:
+        tile.out_above = x->limits_out;
+        tile.sure_upto = x->limits_in;
+        (rule->kind == NF_KIND_F64 ? kernels->refine_f64_difference : kernels->refine_f32_difference)(&tile);
+        break;
     }
 }
 

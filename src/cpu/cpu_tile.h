@@ -8,8 +8,8 @@
 /* A packed group and the limits that go with it. */
 typedef struct nf_panel {
     void    *values;
-    void    *limits_out;  /* product: float [stop][64]; u8: int32 [stop][64] */
-    float   *limits_in;   /* product: [64] */
+    void    *limits_out;  /* product: float [stop][64]; u8: int32 [stop][64]; queries by difference: out_above [64] */
+    void    *limits_in;   /* product: float [64]; queries of u8: sure_from [64]; queries by difference: sure_upto [64] */
     uint32_t group;
     uint32_t count;       /* rows */
 } nf_panel;

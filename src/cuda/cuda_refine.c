@@ -53,7 +53,8 @@ static void choose_stops(nf_refiner *refiner, const nf_search *search)
 static nf_status make_limits(nf_context *ctx, const nf_search *search, const nf_points *points, float **out, float **in)
 {
     const nf_refiner       *refiner = search->refiner;
-    const nf_product_limits limits = nf_rule_product_limits(&search->rule);
+    const double            square = nf_rule_limits(&search->rule, search->spec.radius).square;
+    const nf_product_limits limits = nf_rule_product_limits(&search->rule, square);
     const nf_k_rows         rows = nf_search_rows(points);
     NF_TRY(nf_search_array(ctx, search, points->rows * refiner->stop_count, sizeof(float), out));
     NF_TRY(nf_search_array(ctx, search, points->rows, sizeof(float), in));
@@ -151,10 +152,11 @@ static nf_k_refine job_of(const nf_search *search, nf_batch batch)
 {
     const nf_refiner *refiner = search->refiner;
     const nf_rule    *rule = &search->rule;
+    const nf_limits   limits = nf_rule_limits(rule, search->spec.radius);
     nf_k_refine       job = {
               .x = nf_search_rows(search->queries), .y = nf_search_rows(search->data),
               .tile = nf_hits_tile(search), .share = share_of(search->spec.share), .form = form_of(rule->kind),
-              .out_above = rule->out_above, .sure_upto = rule->sure_upto, .scale = rule->scale, .radius = search->spec.radius,
+              .out_above = limits.out_above, .sure_upto = limits.sure_upto, .scale = rule->scale, .radius = search->spec.radius,
               .exact = rule->exact, .strict = search->spec.strict,
               .stop_count = refiner->stop_count,
               .x_out = refiner->x_out, .x_in = refiner->x_in, .y_out = refiner->y_out, .y_in = refiner->y_in,

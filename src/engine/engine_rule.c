@@ -65,47 +65,54 @@ static bool product_can(const nf_rule_rows *data, const nf_rule_rows *queries, d
     return data->dims >= FEWEST_PRODUCT_DIMS && error * 64.0 <= radius * radius;
 }
 
-static void difference_bounds(nf_rule *rule, double square, double dims, double u)
+static void difference_bounds(nf_limits *limits, double square, double dims, double u)
 {
     const double widening = gamma_of(dims + SPARE, u);
-    rule->out_above = square * (1.0 + widening);
-    rule->sure_upto = square * (1.0 - widening);
+    limits->out_above = square * (1.0 + widening);
+    limits->sure_upto = square * (1.0 - widening);
 }
 
 /* Integers whose differences binary32 holds: sums below 2^24 are exact, larger ones stay above. */
-static void try_exact_f32(nf_rule *rule, const nf_rule_rows *data, const nf_rule_rows *queries, double radius)
+static bool exact_f32_can(const nf_rule_rows *data, const nf_rule_rows *queries, double radius)
 {
-    bool integer;
-    if (!data->integers || !queries->integers || fmax(data->largest, queries->largest) > 0x1p23) return;
-    if (!(radius * radius < 0x1p24)) return;
-    const double whole = whole_square(radius, &integer);
-    rule->exact = true;
-    rule->out_above = whole;
-    rule->sure_upto = integer ? whole - 1.0 : whole;
+    if (!data->integers || !queries->integers || fmax(data->largest, queries->largest) > 0x1p23) return false;
+    return radius * radius < 0x1p24;
 }
 
-static void fill_u8(nf_rule *rule, double radius)
+static void exact_f32_limits(nf_limits *limits, double radius)
+{
+    bool         integer;
+    const double whole = whole_square(radius, &integer);
+    limits->out_above = whole;
+    limits->sure_upto = integer ? whole - 1.0 : whole;
+}
+
+static void u8_limits(nf_limits *limits, double radius)
 {
     bool         integer = false;
     const double whole = radius < 0x1p20 ? whole_square(radius, &integer) : HUGE_VAL;
-    rule->exact = true;
-    rule->sure_from = integer ? 1 : 0;
-    rule->whole_square = whole < 0x1p31 - 1.0 ? (int32_t)whole : INT32_MAX;
-    if (rule->whole_square == INT32_MAX) rule->sure_from = 0; /* no sum reaches it */
+    limits->sure_from = integer ? 1 : 0;
+    limits->whole_square = whole < 0x1p31 - 1.0 ? (int32_t)whole : INT32_MAX;
+    if (limits->whole_square == INT32_MAX) limits->sure_from = 0; /* no sum reaches it */
 }
 
-static void fill_f64(nf_rule *rule, double radius, uint32_t dims)
+static double f64_scale(double radius)
 {
-    if (radius == 0.0) {
-        rule->out_above = 0x1p-1000; /* a square may have vanished: such pairs are rechecked */
-        rule->sure_upto = -1.0;
+    const bool extreme = isfinite(radius) && radius != 0.0 && (radius > 0x1p490 || radius < 0x1p-400);
+    if (!extreme) return 1.0;
+    const double scale = scalbn(1.0, -ilogb(radius)); /* radius * scale is in [1, 2) */
+    return scale == HUGE_VAL ? 0x1p1023 : scale;
+}
+
+static void f64_limits(nf_limits *limits, const nf_rule *rule, double radius)
+{
+    const double scaled = radius * rule->scale;
+    if (scaled < 0x1p-500) { /* 0, or far below what the scale was chosen for */
+        limits->out_above = 0x1p-1000; /* a square may have vanished: such pairs are rechecked */
+        limits->sure_upto = -1.0;
         return;
     }
-    const bool extreme = isfinite(radius) && (radius > 0x1p490 || radius < 0x1p-400);
-    if (extreme) rule->scale = scalbn(1.0, -ilogb(radius)); /* radius * scale is in [1, 2) */
-    if (extreme && rule->scale == HUGE_VAL) rule->scale = 0x1p1023;
-    rule->square = radius * rule->scale * (radius * rule->scale);
-    difference_bounds(rule, rule->square, dims, U64);
+    difference_bounds(limits, scaled * scaled, rule->dims, U64);
 }
 
 /* Whether the rows and the engine allow int8; NF_ERR_UNSUPPORTED says which does not. */
@@ -151,23 +158,38 @@ nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, co
 {
     memset(rule, 0, sizeof *rule);
     rule->scale = 1.0;
-    rule->square = spec->radius * spec->radius;
+    rule->dims = data->dims;
     NF_TRY(choose_kind(ctx, engine_name, int8, data, queries, spec, &rule->kind));
     switch (rule->kind) {
-    case NF_KIND_U8: fill_u8(rule, spec->radius); break;
+    case NF_KIND_U8: rule->exact = true; break;
     case NF_KIND_F32_PRODUCT: rule->norm_slack = gamma_of(data->dims + SPARE, U32); break;
-    case NF_KIND_F32_DIFFERENCE:
-        difference_bounds(rule, rule->square, data->dims, U32);
-        try_exact_f32(rule, data, queries, spec->radius);
-        break;
-    case NF_KIND_F64: fill_f64(rule, spec->radius, data->dims); break;
+    case NF_KIND_F32_DIFFERENCE: rule->exact = exact_f32_can(data, queries, spec->radius); break;
+    case NF_KIND_F64: rule->scale = f64_scale(spec->radius); break;
     }
     return NF_OK;
 }
 
-nf_product_limits nf_rule_product_limits(const nf_rule *rule)
+nf_limits nf_rule_limits(const nf_rule *rule, double radius)
 {
-    const double gamma = rule->norm_slack, u8 = 8.0 * U32, quarter = rule->square * 0.25;
+    nf_limits limits = {.square = radius * radius};
+    switch (rule->kind) {
+    case NF_KIND_U8: u8_limits(&limits, radius); break;
+    case NF_KIND_F32_PRODUCT: break;
+    case NF_KIND_F32_DIFFERENCE:
+        if (rule->exact) {
+            exact_f32_limits(&limits, radius);
+        } else {
+            difference_bounds(&limits, limits.square, rule->dims, U32);
+        }
+        break;
+    case NF_KIND_F64: f64_limits(&limits, rule, radius); break;
+    }
+    return limits;
+}
+
+nf_product_limits nf_rule_product_limits(const nf_rule *rule, double square)
+{
+    const double gamma = rule->norm_slack, u8 = 8.0 * U32, quarter = square * 0.25;
     return (nf_product_limits){
         .out_factor = 0.5 * (1.0 - (2.0 * gamma + u8)),
         .out_offset = quarter * (1.0 + 0x1p-20),

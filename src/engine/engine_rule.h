@@ -20,15 +20,20 @@ typedef enum nf_kind {
 } nf_kind;
 
 typedef struct nf_rule {
-    nf_kind kind;
-    bool    exact;         /* the fast sums are exact where it matters: what is not sure is a tie */
-    double  out_above, sure_upto; /* difference kinds: out when !(sum <= out_above), sure when sum <= sure_upto */
-    double  norm_slack;    /* product kind: relative widening of the norms */
-    double  square;        /* radius^2 rounded (scaled, in binary64 kind) */
+    nf_kind  kind;
+    uint32_t dims;
+    bool     exact;        /* the fast sums are exact where it matters: what is not sure is a tie */
+    double   norm_slack;   /* product kind: relative widening of the norms */
+    double   scale;        /* binary64 kind: power of two that values are multiplied with */
+} nf_rule;
+
+/* What decides by a rule and one radius. */
+typedef struct nf_limits {
+    double  out_above, sure_upto; /* difference kinds: out when sum > out_above, sure when sum <= sure_upto */
+    double  square;        /* product kind: radius^2 rounded */
     int32_t whole_square;  /* u8: floor(radius^2), capped */
     int32_t sure_from;     /* u8: 1 when radius^2 is an integer */
-    double  scale;         /* binary64 kind: power of two that values are multiplied with */
-} nf_rule;
+} nf_limits;
 
 /* What the rule has to know of data or queries. */
 typedef struct nf_rule_rows {
@@ -46,18 +51,21 @@ typedef struct nf_rule_rows {
 nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, const nf_rule_rows *data,
                          const nf_rule_rows *queries, const nf_search_spec *spec, nf_rule *rule);
 
+/* The limits of a radius, at most the one that the rule was chosen for. */
+nf_limits nf_rule_limits(const nf_rule *rule, double radius);
+
 /* "int8", "fp32-product", ... */
 const char *nf_kind_name(nf_kind kind);
 
 /*
  * The product test, from a row's rounded sum of squares N: a pair is certainly out when x.y < out(x) + out(y), certainly in
  * when x.y >= in(x) + in(y), with out = N * out_factor - out_offset and in = N * in_factor - in_offset, computed in binary64
- * and rounded to binary32. For the first so many dims of both rows, out holds too.
+ * and rounded to binary32. For the first so many dims of both rows, out holds too. square: of the limits.
  */
 typedef struct nf_product_limits {
     double out_factor, out_offset, in_factor, in_offset;
 } nf_product_limits;
 
-nf_product_limits nf_rule_product_limits(const nf_rule *rule);
+nf_product_limits nf_rule_product_limits(const nf_rule *rule, double square);
 
 #endif

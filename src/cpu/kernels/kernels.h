@@ -64,10 +64,10 @@ typedef struct nf_tile {
     /* u8: value = 2 * product - x_sum - y_sum, modulo 2^32, is floor(radius^2) minus the partial sum; out when negative;
      * sure when value >= sure_from (0, or 1 when radius^2 is an integer: then value 0 is a tie). */
     const int32_t *x_sum, *y_sum; /* [stop][64]; floor(radius^2) is taken off x_sum */
-    int32_t        sure_from;
+    const int32_t *sure_from;     /* [64] */
 
-    /* by difference: out when !(sum <= out_above), sure when sum <= sure_upto. A sum that is not a number is maybe. */
-    double out_above, sure_upto;
+    /* by difference: out when sum > out_above, sure when sum <= sure_upto. A sum that is not a number is maybe. */
+    const void *out_above, *sure_upto; /* [64] of the panels' type */
 
     uint64_t *maybe, *sure;      /* [64] */
 } nf_tile;

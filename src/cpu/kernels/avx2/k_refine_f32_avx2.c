@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) void difference_block(const nf_tile
                                                                    uint32_t block, const int queries)
 {
     const float *y = (const float *)tile->y + nf_panel_at(tile->steps, block * NF_LANES, 0);
-    const __m256 out_above = _mm256_set1_ps((float)tile->out_above), sure_upto = _mm256_set1_ps((float)tile->sure_upto);
+    const float *out_above = tile->out_above, *sure_upto = tile->sure_upto;
     const float *x[DIFFERENCE_QUERIES];
     __m256       sum[DIFFERENCE_QUERIES][2];
     uint32_t     step = 0;
@@ -120,17 +120,19 @@ static inline __attribute__((always_inline)) void difference_block(const nf_tile
         __m256 all = _mm256_castsi256_ps(_mm256_set1_epi32(-1));
 #pragma GCC unroll 4
         for (int i = 0; i < queries; i++) {
-            all = _mm256_and_ps(all, _mm256_cmp_ps(sum[i][0], out_above, _CMP_GT_OQ));
-            all = _mm256_and_ps(all, _mm256_cmp_ps(sum[i][1], out_above, _CMP_GT_OQ));
+            const __m256 above = _mm256_broadcast_ss(out_above + query[i]);
+            all = _mm256_and_ps(all, _mm256_cmp_ps(sum[i][0], above, _CMP_GT_OQ));
+            all = _mm256_and_ps(all, _mm256_cmp_ps(sum[i][1], above, _CMP_GT_OQ));
         }
         if (_mm256_movemask_ps(all) == 0xff) return;
     }
 #pragma GCC unroll 4
     for (int i = 0; i < queries; i++) {
-        const uint32_t out = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][0], out_above, _CMP_GT_OQ)) |
-                             (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][1], out_above, _CMP_GT_OQ)) << 8;
-        const uint32_t in = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][0], sure_upto, _CMP_LE_OQ)) |
-                            (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][1], sure_upto, _CMP_LE_OQ)) << 8;
+        const __m256   above = _mm256_broadcast_ss(out_above + query[i]), upto = _mm256_broadcast_ss(sure_upto + query[i]);
+        const uint32_t out = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][0], above, _CMP_GT_OQ)) |
+                             (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][1], above, _CMP_GT_OQ)) << 8;
+        const uint32_t in = (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][0], upto, _CMP_LE_OQ)) |
+                            (uint32_t)_mm256_movemask_ps(_mm256_cmp_ps(sum[i][1], upto, _CMP_LE_OQ)) << 8;
         nf_put_masks(tile, query[i], block, ~out, in);
     }
 }

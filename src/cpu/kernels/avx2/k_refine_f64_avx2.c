@@ -14,7 +14,7 @@ static inline uint32_t bits(__m256d low, __m256d high)
 static void difference_half(const nf_tile *tile, const uint8_t *query, uint32_t block, uint32_t half)
 {
     const double *y = (const double *)tile->y + nf_panel_at(tile->steps, block * NF_LANES + half * HALF, 0);
-    const __m256d out_above = _mm256_set1_pd(tile->out_above), sure_upto = _mm256_set1_pd(tile->sure_upto);
+    const double *out_above = tile->out_above, *sure_upto = tile->sure_upto;
     const double *x[QUERIES];
     __m256d       sum[QUERIES][2];
     uint32_t      step = 0;
@@ -39,15 +39,17 @@ static void difference_half(const nf_tile *tile, const uint8_t *query, uint32_t 
         __m256d all = _mm256_castsi256_pd(_mm256_set1_epi64x(-1));
 #pragma GCC unroll 4
         for (int i = 0; i < QUERIES; i++) {
-            all = _mm256_and_pd(all, _mm256_cmp_pd(sum[i][0], out_above, _CMP_GT_OQ));
-            all = _mm256_and_pd(all, _mm256_cmp_pd(sum[i][1], out_above, _CMP_GT_OQ));
+            const __m256d above = _mm256_broadcast_sd(out_above + query[i]);
+            all = _mm256_and_pd(all, _mm256_cmp_pd(sum[i][0], above, _CMP_GT_OQ));
+            all = _mm256_and_pd(all, _mm256_cmp_pd(sum[i][1], above, _CMP_GT_OQ));
         }
         if (_mm256_movemask_pd(all) == 0xf) return;
     }
 #pragma GCC unroll 4
     for (int i = 0; i < QUERIES; i++) {
-        const uint32_t out = bits(_mm256_cmp_pd(sum[i][0], out_above, _CMP_GT_OQ), _mm256_cmp_pd(sum[i][1], out_above, _CMP_GT_OQ));
-        const uint32_t in = bits(_mm256_cmp_pd(sum[i][0], sure_upto, _CMP_LE_OQ), _mm256_cmp_pd(sum[i][1], sure_upto, _CMP_LE_OQ));
+        const __m256d  above = _mm256_broadcast_sd(out_above + query[i]), upto = _mm256_broadcast_sd(sure_upto + query[i]);
+        const uint32_t out = bits(_mm256_cmp_pd(sum[i][0], above, _CMP_GT_OQ), _mm256_cmp_pd(sum[i][1], above, _CMP_GT_OQ));
+        const uint32_t in = bits(_mm256_cmp_pd(sum[i][0], upto, _CMP_LE_OQ), _mm256_cmp_pd(sum[i][1], upto, _CMP_LE_OQ));
         nf_put_masks(tile, query[i], block, (~out & 0xffu) << (half * HALF), in << (half * HALF));
     }
 }

@@ -59,9 +59,9 @@ static inline __attribute__((always_inline)) void u8_block(const nf_tile *tile, 
         }
         if (_mm256_movemask_ps(_mm256_castsi256_ps(all)) == 0xff) return;
     }
-    const __m256i from = _mm256_set1_epi32(tile->sure_from);
 #pragma GCC unroll 6
     for (int i = 0; i < queries; i++) {
+        const __m256i  from = _mm256_set1_epi32(tile->sure_from[query[i]]);
         const uint32_t out = signs(value[i][0], value[i][1]);
         const uint32_t open = signs(_mm256_cmpgt_epi32(from, value[i][0]), _mm256_cmpgt_epi32(from, value[i][1]));
         nf_put_masks(tile, query[i], block, ~out, ~open);

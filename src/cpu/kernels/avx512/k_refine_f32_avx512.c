@@ -79,7 +79,7 @@ static inline __attribute__((always_inline)) void difference_block(const nf_tile
 {
     const float *y_low = (const float *)tile->y + nf_panel_at(tile->steps, first, 0);
     const float *y_high = (const float *)tile->y + nf_panel_at(tile->steps, first + NF_LANES, 0);
-    const __m512 out_above = _mm512_set1_ps((float)tile->out_above), sure_upto = _mm512_set1_ps((float)tile->sure_upto);
+    const float *out_above = tile->out_above, *sure_upto = tile->sure_upto;
     const float *x[DIFFERENCE_QUERIES];
     __m512       sum[DIFFERENCE_QUERIES][2];
     uint32_t     out[DIFFERENCE_QUERIES] = {0}, step = 0;
@@ -105,16 +105,16 @@ static inline __attribute__((always_inline)) void difference_block(const nf_tile
         uint32_t all = 0xffffffffu;
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
-            out[i] = both(_mm512_cmp_ps_mask(sum[i][0], out_above, _CMP_GT_OQ),
-                          _mm512_cmp_ps_mask(sum[i][1], out_above, _CMP_GT_OQ));
+            const __m512 above = _mm512_set1_ps(out_above[query[i]]);
+            out[i] = both(_mm512_cmp_ps_mask(sum[i][0], above, _CMP_GT_OQ), _mm512_cmp_ps_mask(sum[i][1], above, _CMP_GT_OQ));
             all &= out[i];
         }
         if (all == 0xffffffffu) return;
     }
 #pragma GCC unroll 6
     for (int i = 0; i < queries; i++) {
-        const uint32_t in = both(_mm512_cmp_ps_mask(sum[i][0], sure_upto, _CMP_LE_OQ),
-                                 _mm512_cmp_ps_mask(sum[i][1], sure_upto, _CMP_LE_OQ));
+        const __m512   upto = _mm512_set1_ps(sure_upto[query[i]]);
+        const uint32_t in = both(_mm512_cmp_ps_mask(sum[i][0], upto, _CMP_LE_OQ), _mm512_cmp_ps_mask(sum[i][1], upto, _CMP_LE_OQ));
         nf_put_masks_512(tile, query[i], first, ~out[i], in);
     }
 }

@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) void difference_block(const nf_tile
                                                                    uint32_t first, const int queries)
 {
     const double *y = (const double *)tile->y + nf_panel_at(tile->steps, first, 0);
-    const __m512d out_above = _mm512_set1_pd(tile->out_above), sure_upto = _mm512_set1_pd(tile->sure_upto);
+    const double *out_above = tile->out_above, *sure_upto = tile->sure_upto;
     const double *x[QUERIES];
     __m512d       sum[QUERIES][2];
     uint32_t      out[QUERIES] = {0}, step = 0;
@@ -40,16 +40,16 @@ static inline __attribute__((always_inline)) void difference_block(const nf_tile
         uint32_t all = 0xffffu;
 #pragma GCC unroll 6
         for (int i = 0; i < queries; i++) {
-            out[i] = both(_mm512_cmp_pd_mask(sum[i][0], out_above, _CMP_GT_OQ),
-                          _mm512_cmp_pd_mask(sum[i][1], out_above, _CMP_GT_OQ));
+            const __m512d above = _mm512_set1_pd(out_above[query[i]]);
+            out[i] = both(_mm512_cmp_pd_mask(sum[i][0], above, _CMP_GT_OQ), _mm512_cmp_pd_mask(sum[i][1], above, _CMP_GT_OQ));
             all &= out[i];
         }
         if (all == 0xffffu) return;
     }
 #pragma GCC unroll 6
     for (int i = 0; i < queries; i++) {
-        const uint32_t in = both(_mm512_cmp_pd_mask(sum[i][0], sure_upto, _CMP_LE_OQ),
-                                 _mm512_cmp_pd_mask(sum[i][1], sure_upto, _CMP_LE_OQ));
+        const __m512d  upto = _mm512_set1_pd(sure_upto[query[i]]);
+        const uint32_t in = both(_mm512_cmp_pd_mask(sum[i][0], upto, _CMP_LE_OQ), _mm512_cmp_pd_mask(sum[i][1], upto, _CMP_LE_OQ));
         nf_put_masks_512(tile, query[i], first, ~out[i] & 0xffffu, in);
     }
 }

@@ -89,7 +89,6 @@ static inline __attribute__((always_inline)) void u8_block(const nf_tile *tile, 
 {
     const int32_t *y_low = (const int32_t *)tile->y + nf_panel_at(tile->steps, first, 0);
     const int32_t *y_high = (const int32_t *)tile->y + nf_panel_at(tile->steps, first + NF_LANES, 0);
-    const __m512i  from = _mm512_set1_epi32(tile->sure_from);
     const int32_t *x[QUERIES];
     __m512i        product[QUERIES][2];
     uint32_t       maybe[QUERIES] = {0}, sure[QUERIES] = {0}, step = 0;
@@ -118,6 +117,7 @@ static inline __attribute__((always_inline)) void u8_block(const nf_tile *tile, 
         for (int i = 0; i < queries; i++) {
             const __m512i x_sum = _mm512_set1_epi32(tile->x_sum[stop * NF_TILE + query[i]]);
             const __m512i low = value_of(product[i][0], x_sum, y_sum_low), high = value_of(product[i][1], x_sum, y_sum_high);
+            const __m512i from = _mm512_set1_epi32(tile->sure_from[query[i]]);
             maybe[i] = (uint32_t)_mm512_cmpge_epi32_mask(low, _mm512_setzero_si512()) |
                        (uint32_t)_mm512_cmpge_epi32_mask(high, _mm512_setzero_si512()) << 16;
             sure[i] = (uint32_t)_mm512_cmpge_epi32_mask(low, from) | (uint32_t)_mm512_cmpge_epi32_mask(high, from) << 16;

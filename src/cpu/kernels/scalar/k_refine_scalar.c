@@ -77,7 +77,8 @@ void nf_k_refine_f32_product_scalar(const nf_tile *tile)
     {                                                                                                   \
         const type *x = (const type *)tile->x + nf_panel_at(tile->steps, query, 0);                     \
         const type *y = (const type *)tile->y + nf_panel_at(tile->steps, block * NF_LANES, 0);          \
-        const type  out_above = (type)tile->out_above, sure_upto = (type)tile->sure_upto;               \
+        const type  out_above = ((const type *)tile->out_above)[query];                                 \
+        const type  sure_upto = ((const type *)tile->sure_upto)[query];                                 \
         type        sum[NF_LANES] = {0};                                                                \
         uint32_t    step = 0, maybe = 0, sure = 0;                                                      \
         for (uint32_t stop = 0; stop < tile->stop_count; stop++) {                                      \
@@ -137,7 +138,7 @@ static void u8_block(const nf_tile *tile, uint32_t query, uint32_t block)
         for (uint32_t lane = 0; lane < NF_LANES; lane++) {
             const int32_t value = (int32_t)(2 * product[lane] - x_sum - (uint32_t)y_sum[lane]);
             maybe |= (uint32_t)(value >= 0) << lane;
-            sure |= (uint32_t)(value >= tile->sure_from) << lane;
+            sure |= (uint32_t)(value >= tile->sure_from[query]) << lane;
         }
         if (maybe == 0) return;
     }
