@@ -93,14 +93,16 @@ static const nf_param helping[] = {
 /* Option sets of each command. */
 
 static const cli_option_set join_sets[] = {
-    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius candidates refine distances sort self half strict max-results"),
+    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius"),
+    LIBRARY("", NF_PARAMS_RADIUS_INDEX, "metric"),
+    LIBRARY("", NF_PARAMS_RADIUS, "similarity candidates refine distances sort self half strict max-results"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, NULL),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
     OWN("", query_reading),
     LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
     LIBRARY("Variants for measuring, with the same answer", NF_PARAMS_RADIUS, "tile result group-bounds no-early-exit"),
-    LIBRARY("", NF_PARAMS_RADIUS_INDEX, NULL),
+    LIBRARY("", NF_PARAMS_RADIUS_INDEX, "height group-size no-grouping"),
     OWN("Talking", talking),
     END_OF_SETS,
 };
@@ -117,7 +119,9 @@ static const cli_option_set knn_sets[] = {
 };
 
 static const cli_option_set dbscan_sets[] = {
-    LIBRARY("Clusters", NF_PARAMS_DBSCAN, NULL),
+    LIBRARY("Clusters", NF_PARAMS_DBSCAN, "radius"),
+    LIBRARY("", NF_PARAMS_RADIUS_INDEX, "metric"),
+    LIBRARY("", NF_PARAMS_DBSCAN, "similarity min-samples strict"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, "format"),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
@@ -196,6 +200,8 @@ static const char *const join_text[] = {
     "Finds every pair of rows within a distance of each other, exactly: between the rows of DATA, or from QUERIES "
     "to DATA. A pair is a result when the sum of squared differences is at most the square of the radius over the "
     "real numbers, so there is one right answer, whatever the engine, the number of threads or the memory.",
+    "With --metric cosine rows are first divided by their lengths and rounded to binary32, and a distance is 1 - cosine. The "
+    "cosine of a row of zeros is 0 to everything, so such a row is in no pair.",
     "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .npy (two columns: query "
     "and row), .csv, .tsv or .txt (query, row, distance). Without -o the pairs are only counted.",
     NULL,
@@ -204,6 +210,7 @@ static const cli_example join_examples[] = {
     {"nearfield join points.npy --radius 0.5 -o pairs.npz", "all pairs of points nearer than 0.5 or as near as that"},
     {"nearfield join data.csv queries.csv --radius 3 -o near.csv", "for each query the rows of data.csv near it"},
     {"nearfield join data.fvecs --radius 200", "only count the pairs"},
+    {"nearfield join texts.npy --metric cosine --similarity 0.9 -o near.csv", "pairs with a cosine of 0.9 or more"},
     {"nearfield join data.npy --radius 1 --counts -o counts.npy", "one number of neighbours per row"},
     {"nearfield join data.npy --radius 1 --format csv -o - | head", "pairs to standard output"},
     {NULL, NULL},
@@ -235,6 +242,7 @@ static const char *const dbscan_text[] = {
 static const cli_example dbscan_examples[] = {
     {"nearfield dbscan points.npy --radius 0.5 -o labels.npy", "a cluster for every row"},
     {"nearfield dbscan data.csv --radius 3 --min-samples 20", "only how many clusters, and how much noise"},
+    {"nearfield dbscan texts.npy --metric cosine --similarity 0.9 -o topics.npy", "clusters by cosine"},
     {"nearfield dbscan texts.npy --radius 0.1 --min-samples 1 -o groups.csv", "connected components: near duplicates"},
     {NULL, NULL},
 };

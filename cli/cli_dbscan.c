@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nearfield dbscan: clusters of rows by density. */
-#include <math.h>
 #include <stdlib.h>
 
 #include "cli_clock.h"
 #include "cli_error.h"
 #include "cli_input.h"
 #include "cli_output.h"
+#include "cli_radius.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -32,7 +32,8 @@ static int cluster(cli_run *run, cli_dbscan *dbscan)
     const double start = cli_now();
     dbscan->labels = malloc(dbscan->data.rows * sizeof *dbscan->labels + 1);
     if (dbscan->labels == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for one label per row");
-    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(dbscan->data.dataset), NULL, &dbscan->index);
+    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(dbscan->data.dataset), &run->settings.radius_index,
+                                              &dbscan->index);
     if (status == NF_OK) cli_input_release_values(&dbscan->data);
     dbscan->build_seconds = cli_now() - start;
     dbscan->stats.struct_size = sizeof dbscan->stats;
@@ -81,7 +82,9 @@ static int report(cli_run *run, const cli_dbscan *dbscan)
     cli_json_count(&json, "rows", dbscan->data.rows);
     cli_json_count(&json, "dims", dbscan->data.dims);
     cli_json_number(&json, "seconds", dbscan->build_seconds + stats->seconds);
+    cli_json_text(&json, "metric", nf_metric_name(run->settings.radius_index.metric));
     cli_json_number(&json, "radius", run->settings.dbscan.radius);
+    cli_json_number(&json, "similarity", run->settings.dbscan.similarity);
     cli_json_count(&json, "min_samples", run->settings.dbscan.min_samples);
     cli_json_count(&json, "clusters", stats->clusters);
     cli_json_count(&json, "core", stats->core);
@@ -99,9 +102,8 @@ static int report(cli_run *run, const cli_dbscan *dbscan)
 int cli_run_dbscan(cli_run *run)
 {
     cli_dbscan dbscan = {0};
-    int        code = 0;
-
-    if (isnan(run->settings.dbscan.radius)) return cli_fail_usage(run, "dbscan needs --radius R");
+    int        code = cli_check_radius(run, run->settings.dbscan.radius, run->settings.dbscan.similarity);
+    if (code != 0) return code;
     code = cli_open_context(run);
     if (code != 0) return code;
     code = read_data(run, &dbscan);

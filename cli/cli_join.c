@@ -11,6 +11,7 @@
 
 #include "cli_clock.h"
 #include "cli_error.h"
+#include "cli_radius.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -19,7 +20,8 @@ static int check_options(cli_run *run, nf_read_params *query_read)
     const cli_settings *settings = &run->settings;
     const bool          self_join = settings->argument_count < 2;
 
-    if (isnan(settings->radius.radius)) return cli_fail_usage(run, "join needs --radius R");
+    const int code = cli_check_radius(run, settings->radius.radius, settings->radius.similarity);
+    if (code != 0) return code;
     if (!self_join && settings->radius.self) return cli_fail_usage(run, "--self is for a join without QUERIES");
     if (!self_join && settings->radius.half) return cli_fail_usage(run, "--half is for a join without QUERIES");
     if (self_join && settings->query_rows != NULL) return cli_fail_usage(run, "--query-rows needs QUERIES");

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The summary of a join: for people, with a histogram of the numbers of neighbours, and as an object. */
 #include "cli_join.h"
+
+#include <math.h>
+
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -9,7 +12,8 @@
 /* Pairs (i, i) among those delivered. A distance of 0 is not below a radius of 0. */
 static uint64_t self_pairs(const nf_radius_params *params, const nf_radius_stats *stats)
 {
-    return params->self && !(params->strict && params->radius == 0.0) ? stats->queries : 0;
+    const bool zero_radius = isnan(params->similarity) ? params->radius == 0.0 : params->similarity == 1.0;
+    return params->self && !(params->strict && zero_radius) ? stats->queries - stats->zero_queries : 0;
 }
 
 /* Mean number of neighbours per query, itself not counted. */
@@ -90,8 +94,16 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
 
     cli_input_print(to, "data", &join->data);
     if (join->queries.path != NULL) cli_input_print(to, "queries", &join->queries);
-    fprintf(to, "%-12s%s%s\n", "radius", cli_number(params->radius).text,
+    const bool similar = !isnan(params->similarity);
+    fprintf(to, "%-12s%s%s%s\n", similar ? "similarity" : "radius",
+            cli_number(similar ? params->similarity : params->radius).text,
+            run->settings.radius_index.metric == NF_METRIC_COSINE && !similar ? " (1 - cosine)" : "",
             params->strict ? ", pairs at it left out" : "");
+    if (join->stats.zero_rows + join->stats.zero_queries > 0) {
+        fprintf(to, "%-12s%s rows of zeros, which have no neighbours", "", cli_count(join->stats.zero_rows).text);
+        if (join->queries.path != NULL) fprintf(to, ", and %s queries of zeros", cli_count(join->stats.zero_queries).text);
+        fputc('\n', to);
+    }
     fprintf(to, "%-12s%s%s%s (%s neighbours per query on average)\n", "pairs", cli_count(join->stats.pairs).text,
             params->half ? ", each once" : "", params->self ? ", self pairs too" : "",
             cli_mean(selectivity(params, &join->stats)).text);
@@ -122,7 +134,11 @@ static void fill_object(cli_json *json, cli_run *run, const cli_join *join)
     cli_json_count(json, "dims", stats->dims);
     cli_json_number(json, "seconds", stats->build_seconds + stats->seconds);
     fill_steps(json, stats);
+    cli_json_text(json, "metric", nf_metric_name(run->settings.radius_index.metric));
     cli_json_number(json, "radius", run->settings.radius.radius);
+    cli_json_number(json, "similarity", run->settings.radius.similarity);
+    cli_json_count(json, "zero_rows", stats->zero_rows);
+    cli_json_count(json, "zero_queries", stats->zero_queries);
     cli_json_count(json, "pairs", stats->pairs);
     cli_json_number(json, "selectivity", selectivity(&run->settings.radius, stats));
     cli_json_text(json, "candidates", nf_candidates_name(stats->candidates));

@@ -38,6 +38,13 @@ count tabular/letter.csv 3 5 152 2597
 count tabular/letter.csv 5 10 1 56
 count cities/cities_xyz_km.npy 15 5 1553 39988
 count cities/cities_xyz_km.npy 50 100 64 62815
+# By cosine.
+run 0 dbscan "$data/tabular/letter.csv" --rows 0:3000 --metric cosine --similarity 0.995 --json
+is "$(json clusters)/$(json noise)/$(json similarity)" 92/2138/0.995 "clusters and noise of letters by cosine"
+run 0 dbscan "$data/tabular/letter.csv" --rows 0:3000 --metric cosine --radius 0.005 --json
+is "$(json clusters)/$(json noise)/$(json radius)" 92/2138/0.0050000000000000001 "the same by cosine distance"
+run 2 dbscan p.csv --metric cosine
+one_line "dbscan --metric cosine needs --similarity T or --radius R"
 # Mistakes.
 run 2 dbscan p.csv
 one_line "dbscan needs --radius R"

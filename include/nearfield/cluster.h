@@ -15,10 +15,11 @@ extern "C" {
 
 typedef struct nf_dbscan_params {
     size_t   struct_size; /* set by nf_dbscan_params_init */
-    double   radius;      /* plain distance; 0: equal rows; NaN, < 0: error */
+    double   radius;      /* plain distance; 0: equal rows; NaN, < 0: error. Of a cosine index: cosine distance, below 1 */
     uint32_t min_samples; /* a row with so many rows within the radius, itself counted, is a core row; default 5, at
                              least 1, which makes the clusters the connected components of the rows within the radius */
     uint32_t strict;      /* 1: < instead of <= */
+    double   similarity;  /* of a cosine index: least cosine, in place of radius, as in nf_radius_params; NaN: not given */
 } nf_dbscan_params;
 
 typedef struct nf_dbscan_stats {
@@ -47,6 +48,7 @@ NF_API NF_NODISCARD nf_status nf_dbscan_params_set(nf_dbscan_params *params, con
  * forest; pairs of a border row and a core row are kept up to 64 MB, beyond that a third pass looks at them. Cost: two
  * or three radius self-joins. Memory: 17 bytes per row, up to 64 MB of pairs, and batches of at most 8 million pairs
  * (fewer where the limit asks for it).
+ * Of a cosine index, rows of zeros have no neighbours, not even themselves, and are noise, whatever min_samples is.
  * Any number of threads may use an index at once, each with a context of its own.
  * NF_ERR_ARGUMENT (radius, min_samples, labels NULL), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED, and of the cuda
  * engine NF_ERR_DEVICE_MEMORY, NF_ERR_DEVICE.

@@ -7,6 +7,11 @@
  * Distances, where asked for, are sqrt(sum (x_i - y_i)^2) in binary64, one fused multiply-add per dimension in the order
  * of the columns, never above the radius.
  *
+ * Cosine: an index of metric NF_METRIC_COSINE holds every row divided by its length and rounded to binary32, by the rule of
+ * docs/numerics.md, section 11; its queries are treated alike. On these binary32 rows the definition above holds, with the
+ * radius sqrt(2 r) for a cosine distance r = 1 - cosine; distances are delivered as cosine distances, d^2 / 2. The cosine of
+ * a row of zeros is 0 to everything: it has no neighbours, not even itself, and is nobody's neighbour.
+ *
  * Life: create an index from the data (build), then query it any number of times with any radius, from any number of
  * contexts at once; it never changes. Self-join: queries = NULL.
  */
@@ -18,6 +23,7 @@
 
 #include "context.h"
 #include "matrix.h"
+#include "neighbours.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,11 +77,14 @@ typedef struct nf_radius_index_params {
                              CPU engine takes at most 64, the CUDA engine 65,536 */
     uint32_t height;      /* height of the kd-tree, up to NF_MAX_HEIGHT: groups of rows / 2^height points, as if that were
                              the group_size, which must be 0 then; 0: by group_size */
+    uint32_t metric;      /* nf_metric: NF_METRIC_L2 (default) or NF_METRIC_COSINE; NF_METRIC_IP: NF_ERR_ARGUMENT */
+    uint32_t reserved;
 } nf_radius_index_params;
 
 typedef struct nf_radius_params {
     size_t   struct_size;  /* set by nf_radius_params_init */
-    double   radius;       /* plain distance, not squared; 0 finds equal rows, infinity finds all; NaN, < 0: error */
+    double   radius;       /* plain distance, not squared; 0 finds equal rows, infinity finds all; NaN, < 0: error. Of a
+                              cosine index: cosine distance, at least 0 and below 1, in place of similarity */
     uint32_t candidates;   /* nf_candidates */
     uint32_t refine;       /* nf_refine */
     uint32_t distances;    /* nf_distances */
@@ -90,6 +99,8 @@ typedef struct nf_radius_params {
     uint32_t group_bounds; /* nf_bounds */
     uint32_t no_early_exit; /* 1: every comparison takes all dims, for measuring */
     uint32_t reserved;
+    double   similarity;   /* of a cosine index: least cosine, above 0 and at most 1, in place of radius, which must be 0 or
+                              NaN then; default NaN: not given. 1: rows equal once they are of unit length and binary32 */
 } nf_radius_params;
 
 #define NF_STEP_COUNT 9
@@ -115,6 +126,7 @@ typedef struct nf_radius_stats {
     uint64_t    histogram[NF_HISTOGRAM_BINS]; /* queries by number of neighbours delivered: bin 0 holds 0, bin b holds
                                                  2^(b-1) .. 2^b - 1 */
     uint64_t    device_batches;   /* how many parts a GPU worked in; 0 on the CPU */
+    uint64_t    zero_rows, zero_queries; /* cosine: rows of zeros, in the data and in the queries; else 0 */
 } nf_radius_stats;
 
 /* A result in compressed sparse rows. Rows in query order; inside a row by id, or by distance then id. */
@@ -156,8 +168,9 @@ NF_API const char *nf_candidates_name(uint32_t candidates);
 
 /*
  * Builds an index on n x d data. It holds its own copy; data may be freed afterwards.
- * Cost: O(n log n) time; memory about one copy of the data and 32 bytes per row.
- * NF_ERR_ARGUMENT (d = 0, too many rows, a group size that the engine does not take, or one beside a height),
+ * Cost: O(n log n) time; memory about one copy of the data and 32 bytes per row. Metric cosine: a binary32 copy of the rows
+ * more while it is built (none of the original), and 4 bytes per row to stay where there are rows of zeros.
+ * NF_ERR_ARGUMENT (metric, d = 0, too many rows, a group size that the engine does not take, or one beside a height),
  * NF_ERR_VALUE (NaN or infinity: the text names row and column; an integer beyond 2^53), NF_ERR_MEMORY, NF_ERR_LIMIT,
  * NF_ERR_CANCELLED.
  */

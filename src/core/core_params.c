@@ -37,7 +37,9 @@ static const nf_param context_params[] = {
 
 static const nf_param radius_params[] = {
     {"radius", NF_PARAM_F64, AT(nf_radius_params, radius), "R", NULL, "", 0, HUGE_VAL,
-     "Greatest distance of a pair: plain distance, not squared."},
+     "Greatest distance of a pair: plain distance, not squared; with --metric cosine 1 - cosine, below 1."},
+    {"similarity", NF_PARAM_F64, AT(nf_radius_params, similarity), "T", NULL, "", -1, 1,
+     "Least cosine of a pair, with --metric cosine and in place of --radius: above 0, at most 1."},
     {"candidates", NF_PARAM_CHOICE, AT(nf_radius_params, candidates), "NAME", "auto|rt|bvh|boxes|none", "auto", 0, 0,
      "How candidate groups are found."},
     {"refine", NF_PARAM_CHOICE, AT(nf_radius_params, refine), "NAME", "auto|fp32|fp64|tensor|int8", "auto", 0, 0,
@@ -66,6 +68,8 @@ static const nf_param radius_params[] = {
 
 /* The flag is another name for a group size of 1. */
 static const nf_param radius_index_params[] = {
+    {"metric", NF_PARAM_CHOICE, AT(nf_radius_index_params, metric), "NAME", "l2|ip|cosine", "l2", 0, 0,
+     "What near means: Euclidean distance, or cosine of rows; inner products (ip) have no radius and are refused."},
     {"height", NF_PARAM_U32, AT(nf_radius_index_params, height), "H", NULL, "by --group-size", 0, NF_MAX_HEIGHT,
      "Height of the kd-tree: groups of rows / 2^H points."},
     {"group-size", NF_PARAM_U32, AT(nf_radius_index_params, group_size), "N", NULL, "fitted to the engine", 0, INT32_MAX,
@@ -144,7 +148,9 @@ static const nf_param ivf_search_params[] = {
 
 static const nf_param dbscan_params[] = {
     {"radius", NF_PARAM_F64, AT(nf_dbscan_params, radius), "R", NULL, "", 0, HUGE_VAL,
-     "Greatest distance of neighbours: plain distance, not squared."},
+     "Greatest distance of neighbours: plain distance, not squared; with --metric cosine 1 - cosine, below 1."},
+    {"similarity", NF_PARAM_F64, AT(nf_dbscan_params, similarity), "T", NULL, "", -1, 1,
+     "Least cosine of neighbours, with --metric cosine and in place of --radius: above 0, at most 1."},
     {"min-samples", NF_PARAM_U32, AT(nf_dbscan_params, min_samples), "M", NULL, "5", 1, 4294967295.0,
      "Rows within the radius, the row itself counted, that make it a core row; 1: connected components."},
     {"strict", NF_PARAM_FLAG, AT(nf_dbscan_params, strict), NULL, NULL, "", 0, 0,

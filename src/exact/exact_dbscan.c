@@ -49,6 +49,7 @@ void nf_dbscan_params_init(nf_dbscan_params *params)
     memset(params, 0, sizeof *params);
     params->struct_size = sizeof *params;
     params->min_samples = 5;
+    params->similarity = NAN;
 }
 
 /* ---- the forest ---- */
@@ -127,6 +128,7 @@ static nf_radius_params radius_params(const dbscan *at)
     nf_radius_params params;
     nf_radius_params_init(&params);
     params.radius = at->params.radius;
+    params.similarity = at->params.similarity;
     params.strict = at->params.strict;
     params.distances = NF_DISTANCES_NONE;
     params.batch_pairs = BATCH_PAIRS;
@@ -166,8 +168,11 @@ static nf_status find_core(dbscan *at)
     if (at->counts == NULL || at->is_core == NULL) return nf_alloc_status(at->ctx);
     at->stats.passes++;
     NF_TRY(nf_radius_counts(at->ctx, at->index, NULL, &params, at->counts, NULL));
+    uint64_t kept = 0; /* rows of zeros are not within a cosine of anything, themselves included */
     for (uint64_t row = 0; row < at->rows; row++) {
-        at->is_core[row] = at->counts[row] + 1 >= at->params.min_samples;
+        const bool zero = at->index->kept != NULL && at->index->kept[kept] != row;
+        if (!zero) kept++;
+        at->is_core[row] = !zero && at->counts[row] + 1 >= at->params.min_samples;
         if (!at->is_core[row]) possible += at->counts[row];
         at->stats.core += at->is_core[row];
     }

@@ -2,6 +2,7 @@
 /* The index: steps select_dims, group and order on the data, once, for any number of queries. */
 #include <string.h>
 
+#include "exact_cosine.h"
 #include "exact_private.h"
 
 #define MOST_ROWS 0x7fffffffull
@@ -91,6 +92,10 @@ static nf_status take_params(nf_context *ctx, const nf_radius_index_params *give
         return nf_fail(ctx, NF_ERR_ARGUMENT, "height is %u and group_size is %u, only one of them may be given",
                        params->height, params->group_size);
     }
+    if (params->metric != NF_METRIC_L2 && params->metric != NF_METRIC_COSINE) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "metric is %s: a radius needs a distance, allowed are l2 and cosine",
+                       nf_metric_name(params->metric));
+    }
     return NF_OK;
 }
 
@@ -100,6 +105,24 @@ static uint32_t group_size_of(const nf_radius_index_params *params, uint64_t row
     if (params->height == 0) return params->group_size;
     const uint64_t groups = 1ull << params->height, size = (rows + groups - 1) / groups;
     return size > 0 ? (uint32_t)size : 1;
+}
+
+/* Points of the data, of unit length under cosine. */
+static nf_status build_points(nf_context *ctx, nf_radius_index *index, const nf_matrix *data, uint32_t group_size)
+{
+    nf_unit_rows unit = {0};
+    const double started = nf_now();
+    if (index->metric == NF_METRIC_COSINE) {
+        NF_TRY(nf_exact_unit_rows(ctx, data, "data", index->memory, &unit));
+        index->step_seconds[NF_STEP_SELECT_DIMS] += nf_now() - started;
+        index->kept = unit.kept;
+        index->zero_rows = unit.zero_rows;
+        data = &unit.matrix;
+    }
+    const nf_status status = nf_exact_build_points(ctx, index->ops, data, NULL, group_size, index->memory,
+                                                   index->step_seconds, &index->points);
+    nf_free(unit.values);
+    return status;
 }
 
 nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const nf_radius_index_params *params,
@@ -122,11 +145,9 @@ nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const n
     index->memory = memory;
     index->rows = data->rows;
     index->dims = data->dims;
+    index->metric = taken.metric;
     nf_status status = nf_engine_for(ctx, NF_WORK_RADIUS, data->rows, data->dims, &index->ops);
-    if (status >= 0) {
-        status = nf_exact_build_points(ctx, index->ops, data, NULL, group_size_of(&taken, data->rows), memory,
-                                       index->step_seconds, &index->points);
-    }
+    if (status >= 0) status = build_points(ctx, index, data, group_size_of(&taken, data->rows));
     if (status < 0) {
         nf_radius_index_release(index);
         return status;
@@ -140,6 +161,7 @@ void nf_radius_index_release(nf_radius_index *index)
     if (index == NULL) return;
     nf_memory *memory = index->memory;
     if (index->points != NULL) index->ops->points_close(index->points);
+    nf_free(index->kept);
     nf_free(index);
     nf_memory_release(memory);
 }

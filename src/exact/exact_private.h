@@ -3,6 +3,8 @@
 #ifndef NF_EXACT_PRIVATE_H
 #define NF_EXACT_PRIVATE_H
 
+#include <stdbool.h>
+
 #include "engine/engine.h"
 #include "nearfield/radius.h"
 
@@ -23,8 +25,11 @@ struct nf_radius_index {
     const nf_engine_ops *ops;
     nf_memory           *memory;
     nf_points           *points;
-    uint64_t             rows;
+    uint64_t             rows;      /* of the data; points hold zero_rows less */
     uint32_t             dims;
+    uint32_t             metric;    /* NF_METRIC_L2 or NF_METRIC_COSINE */
+    uint32_t            *kept;      /* cosine: the data's row of each point, ascending; NULL: all rows */
+    uint64_t             zero_rows;
     double               step_seconds[NF_STEP_COUNT];
 };
 
@@ -36,7 +41,13 @@ typedef struct nf_question {
     nf_search             *search;
     nf_radius_params       params;
     nf_radius_stats        stats;
-    uint64_t               rows;        /* queries */
+    uint64_t               rows;        /* queries that the engine knows */
+    uint64_t               all_rows;    /* and those of zeros, which it does not */
+    const uint32_t        *kept;        /* the row of each query of the engine, ascending; NULL: all rows */
+    uint32_t              *own_kept;    /* the same in a semi-join, to be freed */
+    bool                   zeros_done;  /* the empty rows of zero queries have been delivered */
+    double                 radius;      /* of the engine: Euclidean */
+    double                 most;        /* cosine: the greatest distance that is delivered */
     uint32_t               groups;      /* of the queries */
     uint64_t              *list_bytes;  /* per group; NULL when no lists are stored */
     double                 list_seconds, compress_seconds; /* what of nf_search_info is accounted for already */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening a query: checks, the queries' own points, first_intersection_test; and its statistics. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "exact_cosine.h"
 #include "exact_private.h"
 
 static const char *const step_names[NF_STEP_COUNT] = {
@@ -25,6 +27,7 @@ void nf_radius_params_init(nf_radius_params *params)
 {
     memset(params, 0, sizeof *params);
     params->struct_size = sizeof *params;
+    params->similarity = NAN;
 }
 
 static nf_status check_choice(nf_context *ctx, const char *name, uint32_t value, uint32_t most)
@@ -35,9 +38,6 @@ static nf_status check_choice(nf_context *ctx, const char *name, uint32_t value,
 
 static nf_status check_params(nf_context *ctx, const nf_radius_params *params, bool self_join)
 {
-    if (!(params->radius >= 0.0)) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "radius is %g, a number of at least 0 is needed", params->radius);
-    }
     NF_TRY(check_choice(ctx, "candidates", params->candidates, NF_CANDIDATES_NONE));
     NF_TRY(check_choice(ctx, "refine", params->refine, NF_REFINE_INT8));
     NF_TRY(check_choice(ctx, "distances", params->distances, NF_DISTANCES_NONE));
@@ -52,6 +52,24 @@ static nf_status check_params(nf_context *ctx, const nf_radius_params *params, b
     return NF_OK;
 }
 
+/* The radius for the engine. */
+static nf_status take_radius(nf_question *question)
+{
+    const nf_radius_params *params = &question->params;
+    if (question->index->metric == NF_METRIC_COSINE) {
+        return nf_exact_cosine_radius(question->ctx, params->radius, params->similarity, &question->radius, &question->most);
+    }
+    if (!isnan(params->similarity)) {
+        return nf_fail(question->ctx, NF_ERR_ARGUMENT, "similarity is %g, but the index is of metric l2, not cosine",
+                       params->similarity);
+    }
+    if (!(params->radius >= 0.0)) {
+        return nf_fail(question->ctx, NF_ERR_ARGUMENT, "radius is %g, a number of at least 0 is needed", params->radius);
+    }
+    question->radius = params->radius;
+    return NF_OK;
+}
+
 static nf_status load_queries(nf_question *question, const nf_matrix *queries)
 {
     const nf_radius_index *index = question->index;
@@ -59,8 +77,20 @@ static nf_status load_queries(nf_question *question, const nf_matrix *queries)
     if (queries->dims != index->dims) {
         return nf_fail(question->ctx, NF_ERR_ARGUMENT, "queries have %u dims, the data have %u", queries->dims, index->dims);
     }
-    return nf_exact_build_points(question->ctx, index->ops, queries, index->points, 0, nf_context_memory(question->ctx),
-                                 question->stats.step_seconds, &question->own_queries);
+    nf_unit_rows unit = {0};
+    nf_memory   *memory = nf_context_memory(question->ctx);
+    const double started = nf_now();
+    if (index->metric == NF_METRIC_COSINE) {
+        NF_TRY(nf_exact_unit_rows(question->ctx, queries, "queries", memory, &unit));
+        question->stats.step_seconds[NF_STEP_SELECT_DIMS] += nf_now() - started;
+        question->own_kept = unit.kept;
+        question->stats.zero_queries = unit.zero_rows;
+        queries = &unit.matrix;
+    }
+    const nf_status status = nf_exact_build_points(question->ctx, index->ops, queries, index->points, 0, memory,
+                                                   question->stats.step_seconds, &question->own_queries);
+    nf_free(unit.values);
+    return status;
 }
 
 static void begin_stats(nf_question *question)
@@ -70,6 +100,7 @@ static void begin_stats(nf_question *question)
     stats->struct_size = sizeof *stats;
     stats->rows = question->index->rows;
     stats->dims = question->index->dims;
+    stats->zero_rows = stats->zero_queries = question->index->zero_rows; /* a semi-join's queries are still to come */
     stats->refine = "";
     for (uint32_t step = 0; step < NF_STEP_COUNT; step++) {
         stats->step_seconds[step] = build[step];
@@ -92,7 +123,7 @@ static nf_status open_search(nf_question *question, bool self_join)
     const nf_radius_index  *index = question->index;
     const nf_radius_params *params = &question->params;
     const nf_search_spec    spec = {
-           .radius = params->radius,
+           .radius = question->radius,
            .candidates = params->candidates,
            .refine = params->refine,
            .self_join = self_join,
@@ -109,7 +140,9 @@ static nf_status open_search(nf_question *question, bool self_join)
     double           started = nf_now();
 
     index->ops->points_describe(queries, &info);
-    question->rows = question->stats.queries = info.rows;
+    question->rows = info.rows;
+    question->kept = self_join ? index->kept : question->own_kept;
+    question->all_rows = question->stats.queries = info.rows + question->stats.zero_queries;
     question->groups = info.groups;
     question->list_bytes = nf_alloc_zero(question->ctx, info.groups, sizeof *question->list_bytes);
     if (question->list_bytes == NULL) return nf_alloc_status(question->ctx);
@@ -139,7 +172,8 @@ nf_status nf_question_open(nf_context *ctx, const nf_radius_index *index, const 
     begin_stats(question);
 
     const double started = nf_now();
-    nf_status    status = check_params(ctx, &question->params, queries == NULL);
+    nf_status    status = take_radius(question);
+    if (status >= 0) status = check_params(ctx, &question->params, queries == NULL);
     if (status >= 0 && queries != NULL) status = load_queries(question, queries);
     question->stats.seconds += nf_now() - started;
     if (status >= 0) status = open_search(question, queries == NULL);
@@ -152,6 +186,8 @@ void nf_question_close(nf_question *question)
     if (question->search != NULL) question->index->ops->search_close(question->search);
     if (question->own_queries != NULL) question->index->ops->points_close(question->own_queries);
     nf_free(question->list_bytes);
+    nf_free(question->own_kept);
+    question->own_kept = NULL;
     question->search = NULL;
     question->own_queries = NULL;
     question->list_bytes = NULL;

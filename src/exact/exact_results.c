@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/core_pool.h"
+#include "exact_cosine.h"
 #include "exact_private.h"
 
 #define ROWS_PER_TASK 4096u
@@ -162,7 +163,7 @@ nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const 
 
     nf_status      status = NF_OK;
     const nf_batch everything = {0, question.groups};
-    if (counts == NULL && question.rows > 0) status = nf_fail(ctx, NF_ERR_ARGUMENT, "counts is NULL");
+    if (counts == NULL && question.all_rows > 0) status = nf_fail(ctx, NF_ERR_ARGUMENT, "counts is NULL");
     if (status >= 0 && question.rows > 0) {
         const double started = nf_now();
         memset(counts, 0, question.rows * sizeof *counts);
@@ -170,8 +171,11 @@ nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const 
         status = index->ops->refine_counts(ctx, question.search, everything, counts);
         nf_question_account(&question, NF_STEP_REFINE, started);
         question.stats.batches = 1;
-        for (uint64_t i = 0; status >= 0 && i < question.rows; i++) nf_question_add_row(&question, counts[i]);
-        if (status >= 0) status = nf_question_check_limit(&question, question.stats.pairs);
+    }
+    if (status >= 0) {
+        nf_question_spread_counts(&question, counts);
+        for (uint64_t i = 0; i < question.all_rows; i++) nf_question_add_row(&question, counts[i]);
+        status = nf_question_check_limit(&question, question.stats.pairs);
     }
     nf_question_stats(&question, stats);
     nf_question_close(&question);

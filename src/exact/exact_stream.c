@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "exact_cosine.h"
 #include "exact_plan.h"
 #include "exact_private.h"
 
@@ -151,6 +152,7 @@ static nf_status deliver_batch(nf_radius_stream *stream, nf_batch batch, nf_owne
     nf_progress_begin(question->ctx, "deliver", 0);
     NF_TRY(ops->deliver(question->ctx, question->search, batch, out->indptr, out->indices, out->distances,
                         (nf_distances)question->params.distances, (nf_sort)question->params.sort));
+    if (question->index->metric == NF_METRIC_COSINE) NF_TRY(nf_question_finish_cosine(question, out));
     nf_question_account(question, NF_STEP_DELIVER, started);
     return NF_OK;
 }
@@ -171,17 +173,34 @@ static void plan_next(nf_radius_stream *stream, nf_batch batch, const nf_search_
     }
 }
 
+/* The last batch of a stream: the empty rows of queries of zeros, of which the engine knows nothing. */
+static nf_status next_zero_rows(nf_radius_stream *stream, nf_owned_batch *out)
+{
+    nf_question *question = &stream->question;
+    if (question->zeros_done || question->stats.zero_queries == 0) return NF_OK;
+    const nf_status status = nf_question_merge_zero_rows(question, out);
+    if (status < 0) {
+        nf_owned_batch_free(out);
+        stream->failed = true;
+        return status;
+    }
+    for (uint64_t i = 0; i < out->rows; i++) nf_question_add_row(question, 0);
+    question->stats.batches++;
+    return NF_MORE;
+}
+
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *out)
 {
     nf_question *question = &stream->question;
     nf_batch     batch;
 
     memset(out, 0, sizeof *out);
-    if (stream->at == question->groups) return NF_OK;
+    if (stream->at == question->groups) return next_zero_rows(stream, out);
     nf_status      status = refine_batch(stream, whole, &batch);
     nf_search_info info = {0};
     if (status >= 0) question->index->ops->search_info(question->search, &info);
     if (status >= 0) status = deliver_batch(stream, batch, out);
+    if (status >= 0 && whole && out->rows == question->rows) status = nf_question_merge_zero_rows(question, out);
     if (status < 0) {
         nf_owned_batch_free(out);
         stream->failed = true;
@@ -210,6 +229,7 @@ nf_status nf_stream_counts(nf_radius_stream *stream, uint64_t *counts)
     question->aside.compared += after.counters.compared - before.counters.compared;
     question->aside.rechecked += after.counters.rechecked - before.counters.rechecked;
     question->aside.ties += after.counters.ties - before.counters.ties;
+    nf_question_spread_counts(question, counts);
     nf_question_account(question, NF_STEP_REFINE, started);
     return NF_OK;
 }
