@@ -36,6 +36,13 @@ static const nf_param query_reading[] = {
      "Take rows A to B-1 only of QUERIES; --rows is for DATA."},
 };
 
+static const nf_param sampling[] = {
+    {"selectivity", NF_PARAM_F64, AT(selectivity), "Z", NULL, "", 0, 0,
+     "In place of --radius: the radius that gives Z neighbours per row on average, as a sample says."},
+    {"sample-rows", NF_PARAM_U64, AT(sample.rows), "N", NULL, "1000", 1, 2147483647, "Rows in the sample."},
+    {"seed", NF_PARAM_U64, AT(sample.seed), "N", NULL, "1", 0, 0, "The same seed takes the same sample."},
+};
+
 static const nf_param building[] = {
     {"ids", NF_PARAM_TEXT, AT(ids), "FILE", NULL, "row numbers", 0, 0,
      "Ids of the rows: a file of n x 1 whole numbers, in any format that is read."},
@@ -95,7 +102,9 @@ static const nf_param helping[] = {
 static const cli_option_set join_sets[] = {
     LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius"),
     LIBRARY("", NF_PARAMS_RADIUS_INDEX, "metric"),
-    LIBRARY("", NF_PARAMS_RADIUS, "similarity candidates refine distances sort self half strict max-results"),
+    LIBRARY("", NF_PARAMS_RADIUS, "similarity"),
+    OWN("", sampling),
+    LIBRARY("", NF_PARAMS_RADIUS, "candidates refine distances sort self half strict max-results"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, NULL),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
@@ -121,7 +130,9 @@ static const cli_option_set knn_sets[] = {
 static const cli_option_set dbscan_sets[] = {
     LIBRARY("Clusters", NF_PARAMS_DBSCAN, "radius"),
     LIBRARY("", NF_PARAMS_RADIUS_INDEX, "metric"),
-    LIBRARY("", NF_PARAMS_DBSCAN, "similarity min-samples strict"),
+    LIBRARY("", NF_PARAMS_DBSCAN, "similarity"),
+    OWN("", sampling),
+    LIBRARY("", NF_PARAMS_DBSCAN, "min-samples strict"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, "format"),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
@@ -210,6 +221,7 @@ static const cli_example join_examples[] = {
     {"nearfield join points.npy --radius 0.5 -o pairs.npz", "all pairs of points nearer than 0.5 or as near as that"},
     {"nearfield join data.csv queries.csv --radius 3 -o near.csv", "for each query the rows of data.csv near it"},
     {"nearfield join data.fvecs --radius 200", "only count the pairs"},
+    {"nearfield join data.npy --selectivity 64 -o pairs.npz", "the radius that gives about 64 neighbours per row"},
     {"nearfield join texts.npy --metric cosine --similarity 0.9 -o near.csv", "pairs with a cosine of 0.9 or more"},
     {"nearfield join data.npy --radius 1 --counts -o counts.npy", "one number of neighbours per row"},
     {"nearfield join data.npy --radius 1 --format csv -o - | head", "pairs to standard output"},

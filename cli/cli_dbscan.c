@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nearfield dbscan: clusters of rows by density. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "cli_clock.h"
@@ -15,6 +16,7 @@ typedef struct cli_dbscan {
     nf_radius_index *index;
     int64_t         *labels;
     nf_dbscan_stats  stats;
+    nf_selectivity   selectivity; /* with --selectivity */
     double           read_seconds, build_seconds, write_seconds;
 } cli_dbscan;
 
@@ -34,12 +36,14 @@ static int cluster(cli_run *run, cli_dbscan *dbscan)
     if (dbscan->labels == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for one label per row");
     nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(dbscan->data.dataset), &run->settings.radius_index,
                                               &dbscan->index);
-    if (status == NF_OK) cli_input_release_values(&dbscan->data);
     dbscan->build_seconds = cli_now() - start;
+    if (status != NF_OK) return cli_fail_call(run, status, CLI_WORKING);
+    const int code = cli_find_radius(run, dbscan->index, nf_dataset_matrix(dbscan->data.dataset), true, &dbscan->selectivity,
+                                     &run->settings.dbscan.radius);
+    if (code != 0) return code;
+    cli_input_release_values(&dbscan->data);
     dbscan->stats.struct_size = sizeof dbscan->stats;
-    if (status == NF_OK) {
-        status = nf_dbscan(run->ctx, dbscan->index, &run->settings.dbscan, dbscan->labels, NULL, &dbscan->stats);
-    }
+    status = nf_dbscan(run->ctx, dbscan->index, &run->settings.dbscan, dbscan->labels, NULL, &dbscan->stats);
     return status == NF_OK ? 0 : cli_fail_call(run, status, CLI_WORKING);
 }
 
@@ -58,6 +62,10 @@ static void print_text(FILE *to, const cli_run *run, const cli_dbscan *dbscan)
 {
     const nf_dbscan_stats *stats = &dbscan->stats;
     cli_input_print(to, "data", &dbscan->data);
+    if (!isnan(run->settings.selectivity)) {
+        fprintf(to, "%-12s%s\n", "radius", cli_number(run->settings.dbscan.radius).text);
+    }
+    cli_print_selectivity(to, run, &dbscan->selectivity);
     fprintf(to, "%-12s%s\n", "clusters", cli_count(stats->clusters).text);
     fprintf(to, "%-12s%s core, %s border, %s noise\n", "rows", cli_count(stats->core).text,
             cli_count(stats->border).text, cli_count(stats->noise).text);
@@ -85,6 +93,7 @@ static int report(cli_run *run, const cli_dbscan *dbscan)
     cli_json_text(&json, "metric", nf_metric_name(run->settings.radius_index.metric));
     cli_json_number(&json, "radius", run->settings.dbscan.radius);
     cli_json_number(&json, "similarity", run->settings.dbscan.similarity);
+    cli_json_selectivity(&json, run, &dbscan->selectivity);
     cli_json_count(&json, "min_samples", run->settings.dbscan.min_samples);
     cli_json_count(&json, "clusters", stats->clusters);
     cli_json_count(&json, "core", stats->core);

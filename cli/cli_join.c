@@ -60,8 +60,11 @@ static int build_index(cli_run *run, cli_join *join)
     nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(join->data.dataset), &run->settings.radius_index,
                                               &join->index);
     if (status != NF_OK) return cli_fail_call(run, status, CLI_WORKING);
+    const bool       self_join = join->queries.dataset == NULL;
+    const nf_matrix *asking = nf_dataset_matrix(self_join ? join->data.dataset : join->queries.dataset);
+    const int code = cli_find_radius(run, join->index, asking, self_join, &join->selectivity, &run->settings.radius.radius);
     cli_input_release_values(&join->data);
-    return 0;
+    return code;
 }
 
 static nf_status write_pairs(cli_run *run, cli_join *join, const nf_matrix *queries)

@@ -9,6 +9,7 @@ typedef struct cli_join {
     cli_input        data, queries; /* queries.path NULL: self-join */
     nf_radius_index *index;
     nf_radius_stats  stats;
+    nf_selectivity   selectivity; /* with --selectivity */
     double           read_seconds, write_seconds;
 } cli_join;
 

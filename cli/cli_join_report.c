@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "cli_radius.h"
 #include "cli_report.h"
 #include "cli_text.h"
 
@@ -99,6 +100,7 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
             cli_number(similar ? params->similarity : params->radius).text,
             run->settings.radius_index.metric == NF_METRIC_COSINE && !similar ? " (1 - cosine)" : "",
             params->strict ? ", pairs at it left out" : "");
+    cli_print_selectivity(to, run, &join->selectivity);
     if (join->stats.zero_rows + join->stats.zero_queries > 0) {
         fprintf(to, "%-12s%s rows of zeros, which have no neighbours", "", cli_count(join->stats.zero_rows).text);
         if (join->queries.path != NULL) fprintf(to, ", and %s queries of zeros", cli_count(join->stats.zero_queries).text);
@@ -137,6 +139,7 @@ static void fill_object(cli_json *json, cli_run *run, const cli_join *join)
     cli_json_text(json, "metric", nf_metric_name(run->settings.radius_index.metric));
     cli_json_number(json, "radius", run->settings.radius.radius);
     cli_json_number(json, "similarity", run->settings.radius.similarity);
+    cli_json_selectivity(json, run, &join->selectivity);
     cli_json_count(json, "zero_rows", stats->zero_rows);
     cli_json_count(json, "zero_queries", stats->zero_queries);
     cli_json_count(json, "pairs", stats->pairs);

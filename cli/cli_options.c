@@ -70,6 +70,8 @@ void cli_settings_init(cli_settings *settings)
     nf_knn_params_init(&settings->knn);
     nf_dbscan_params_init(&settings->dbscan);
     settings->dbscan.radius = NAN;
+    nf_sample_params_init(&settings->sample);
+    settings->selectivity = (double)NAN;
     nf_ivf_params_init(&settings->ivf);
     nf_ivf_search_params_init(&settings->ivf_search);
     nf_ivf_open_params_init(&settings->ivf_open);

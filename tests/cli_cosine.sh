@@ -40,10 +40,10 @@ is "$(json metric)/$(json similarity)/$(json radius)/$(json zero_rows)/$(json pa
 # scikit-learn's number; through every writer and little memory it stays the same.
 run 0 join "$data/tabular/letter.csv" --rows 0:3000 --metric cosine --similarity 0.995 --json
 is "$(json pairs)" 5040 "pairs of letters"
-{ printf '0,0,0\n'; tail -n +2 "$data/tabular/shuttle.csv" | head -4000 | cut -d, -f1-3; printf '0,0,0\n'; } >s.csv
+{ printf '0,0,0\n'; tail -n +2 "$data/tabular/shuttle.csv" | head -1500 | cut -d, -f1-3; printf '0,0,0\n'; } >s.csv
 for suffix in npz npy csv; do
     run 0 join s.csv --metric cosine --similarity 0.99 -q -o "large.$suffix"
-    run 0 join s.csv --metric cosine --similarity 0.99 -q --threads 3 --memory 30M -o "small.$suffix"
+    run 0 join s.csv --metric cosine --similarity 0.99 -q --threads 3 --memory 12M -o "small.$suffix"
     same "large.$suffix" "small.$suffix"
 done
 
@@ -51,7 +51,7 @@ done
 run 2 join p.csv --similarity 0.9
 one_line "--similarity needs --metric cosine"
 run 2 join p.csv --metric cosine
-one_line "join --metric cosine needs --similarity T or --radius R"
+one_line "join --metric cosine needs --similarity T, --radius R or --selectivity Z"
 run 2 join p.csv --metric cosine --similarity 0.9 --radius 0.1
 one_line "exclude each other"
 run 2 join p.csv --metric ip --radius 1

@@ -44,10 +44,10 @@ is "$(json clusters)/$(json noise)/$(json similarity)" 92/2138/0.995 "clusters a
 run 0 dbscan "$data/tabular/letter.csv" --rows 0:3000 --metric cosine --radius 0.005 --json
 is "$(json clusters)/$(json noise)/$(json radius)" 92/2138/0.0050000000000000001 "the same by cosine distance"
 run 2 dbscan p.csv --metric cosine
-one_line "dbscan --metric cosine needs --similarity T or --radius R"
+one_line "dbscan --metric cosine needs --similarity T, --radius R or --selectivity Z"
 # Mistakes.
 run 2 dbscan p.csv
-one_line "dbscan needs --radius R"
+one_line "dbscan needs --radius R or --selectivity Z"
 run 2 dbscan p.csv --radius 1 --min-samples 0
 run 2 dbscan p.csv --radius -1
 run 3 dbscan missing.csv --radius 1

@@ -5,6 +5,7 @@
 
 #include "cluster.h"
 #include "context.h"
+#include "estimate.h"
 #include "export.h"
 #include "generate.h"
 #include "io.h"
