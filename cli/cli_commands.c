@@ -43,6 +43,11 @@ static const nf_param sampling[] = {
     {"seed", NF_PARAM_U64, AT(sample.seed), "N", NULL, "1", 0, 0, "The same seed takes the same sample."},
 };
 
+static const nf_param estimating[] = {
+    {"estimate", NF_PARAM_FLAG, AT(estimate), NULL, NULL, "", 0, 0,
+     "Make no result: say from a sample how many pairs, bytes and seconds it would be."},
+};
+
 static const nf_param building[] = {
     {"ids", NF_PARAM_TEXT, AT(ids), "FILE", NULL, "row numbers", 0, 0,
      "Ids of the rows: a file of n x 1 whole numbers, in any format that is read."},
@@ -104,6 +109,7 @@ static const cli_option_set join_sets[] = {
     LIBRARY("", NF_PARAMS_RADIUS_INDEX, "metric"),
     LIBRARY("", NF_PARAMS_RADIUS, "similarity"),
     OWN("", sampling),
+    OWN("", estimating),
     LIBRARY("", NF_PARAMS_RADIUS, "candidates refine distances sort self half strict max-results"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, NULL),
@@ -222,6 +228,7 @@ static const cli_example join_examples[] = {
     {"nearfield join data.csv queries.csv --radius 3 -o near.csv", "for each query the rows of data.csv near it"},
     {"nearfield join data.fvecs --radius 200", "only count the pairs"},
     {"nearfield join data.npy --selectivity 64 -o pairs.npz", "the radius that gives about 64 neighbours per row"},
+    {"nearfield join data.npy --radius 1 --estimate", "how many pairs and how long, before the work"},
     {"nearfield join texts.npy --metric cosine --similarity 0.9 -o near.csv", "pairs with a cosine of 0.9 or more"},
     {"nearfield join data.npy --radius 1 --counts -o counts.npy", "one number of neighbours per row"},
     {"nearfield join data.npy --radius 1 --format csv -o - | head", "pairs to standard output"},

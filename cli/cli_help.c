@@ -26,6 +26,20 @@ const cli_entry cli_variables[] = {
     {NULL, NULL},
 };
 
+static const cli_entry estimate_keys[] = {
+    {"command, version, engine, isa", "As of join."},
+    {"estimate", "True."},
+    {"rows, queries, dims, metric, radius, similarity, wanted_selectivity", "As of join."},
+    {"sampled_rows", "Queries in the sample."},
+    {"pairs, pairs_low, pairs_high", "Pairs that would be delivered, and an interval of 95 %."},
+    {"selectivity, standard_error", "Mean number of neighbours per query, itself not counted."},
+    {"result_bytes, npz_bytes, npy_bytes", "Of a result in memory, and of files."},
+    {"peak_bytes", "Memory at most: index and result, within --memory."},
+    {"seconds, seconds_low, seconds_high", "Time of the search, and an interval of 95 %."},
+    {"build_seconds, read_seconds", "Wall time of building the index and of reading, as measured."},
+    {NULL, NULL},
+};
+
 static const cli_entry join_keys[] = {
     {"command, version", "The command and the version of the library."},
     {"engine, isa", "What did the work. For the GPU, device in place of isa."},
@@ -118,7 +132,7 @@ static const cli_entry verify_keys[] = {
 };
 
 const cli_json_object cli_json_objects[] = {
-    {"info", info_keys}, {"verify", verify_keys}, {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
+    {"info", info_keys}, {"verify", verify_keys}, {"join --estimate", estimate_keys}, {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
 
 void cli_help_term(const nf_param *param, char term[CLI_TERM_SIZE])
 {

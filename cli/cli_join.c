@@ -62,7 +62,8 @@ static int build_index(cli_run *run, cli_join *join)
     if (status != NF_OK) return cli_fail_call(run, status, CLI_WORKING);
     const bool       self_join = join->queries.dataset == NULL;
     const nf_matrix *asking = nf_dataset_matrix(self_join ? join->data.dataset : join->queries.dataset);
-    const int code = cli_find_radius(run, join->index, asking, self_join, &join->selectivity, &run->settings.radius.radius);
+    int code = cli_find_radius(run, join->index, asking, self_join, &join->selectivity, &run->settings.radius.radius);
+    if (code == 0 && run->settings.estimate) code = cli_join_estimate(run, join, asking, self_join);
     cli_input_release_values(&join->data);
     return code;
 }
@@ -112,9 +113,9 @@ int cli_run_join(cli_run *run)
     if (run->settings.argument_count > 1) join.queries.path = run->settings.arguments[1];
     code = read_inputs(run, &query_read, &join);
     if (code == 0) code = build_index(run, &join);
-    if (code == 0) code = search(run, &join);
+    if (code == 0 && !run->settings.estimate) code = search(run, &join);
     cli_progress_clear(&run->progress);
-    if (code == 0) code = cli_join_report(run, &join);
+    if (code == 0) code = run->settings.estimate ? cli_join_estimate_report(run, &join) : cli_join_report(run, &join);
     nf_radius_index_release(join.index);
     cli_input_release(&join.data);
     cli_input_release(&join.queries);

@@ -95,11 +95,7 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
 
     cli_input_print(to, "data", &join->data);
     if (join->queries.path != NULL) cli_input_print(to, "queries", &join->queries);
-    const bool similar = !isnan(params->similarity);
-    fprintf(to, "%-12s%s%s%s\n", similar ? "similarity" : "radius",
-            cli_number(similar ? params->similarity : params->radius).text,
-            run->settings.radius_index.metric == NF_METRIC_COSINE && !similar ? " (1 - cosine)" : "",
-            params->strict ? ", pairs at it left out" : "");
+    cli_print_radius(to, run);
     cli_print_selectivity(to, run, &join->selectivity);
     if (join->stats.zero_rows + join->stats.zero_queries > 0) {
         fprintf(to, "%-12s%s rows of zeros, which have no neighbours", "", cli_count(join->stats.zero_rows).text);

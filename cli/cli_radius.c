@@ -40,6 +40,16 @@ int cli_find_radius(cli_run *run, const nf_radius_index *index, const nf_matrix 
     return 0;
 }
 
+void cli_print_radius(FILE *to, const cli_run *run)
+{
+    const nf_radius_params *params = &run->settings.radius;
+    const bool              similar = !isnan(params->similarity);
+    fprintf(to, "%-12s%s%s%s\n", similar ? "similarity" : "radius",
+            cli_number(similar ? params->similarity : params->radius).text,
+            run->settings.radius_index.metric == NF_METRIC_COSINE && !similar ? " (1 - cosine)" : "",
+            params->strict ? ", pairs at it left out" : "");
+}
+
 void cli_print_selectivity(FILE *to, const cli_run *run, const nf_selectivity *found)
 {
     if (isnan(run->settings.selectivity)) return;

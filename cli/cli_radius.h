@@ -18,6 +18,9 @@ int cli_check_radius(cli_run *run, double radius, double similarity);
 int cli_find_radius(cli_run *run, const nf_radius_index *index, const nf_matrix *queries, bool self_join,
                     nf_selectivity *found, double *radius);
 
+/* The summary's line of a join's radius or similarity. */
+void cli_print_radius(FILE *to, const cli_run *run);
+
 /* The line of the summary, and the members of the object; none and nulls where --selectivity is not given. */
 void cli_print_selectivity(FILE *to, const cli_run *run, const nf_selectivity *found);
 void cli_json_selectivity(cli_json *json, const cli_run *run, const nf_selectivity *found);

@@ -66,7 +66,7 @@ for key in command version engine isa rows queries dims seconds steps radius pai
     compared pruned_share rechecked ties batches read_seconds write_seconds output refine why; do
     grep -q "\"$key\": " out || fail "--json lacks $key"
 done
-for key in $(sed -n '/^### join/,/^### knn/ s/^| `\(.*\)` |.*/\1/p' "$SOURCE_DIR/docs/command.md" | tr -d ,); do
+for key in $(sed -n '/^### join$/,/^### knn/ s/^| `\(.*\)` |.*/\1/p' "$SOURCE_DIR/docs/command.md" | tr -d ,); do
     grep -q "\"$key\": " out || fail "docs/command.md names a key that --json lacks: $key"
 done
 is "$(lines out)" 1 "lines of the object"

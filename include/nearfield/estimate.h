@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a join will be like, from a sample: the radius that gives a number of neighbours. */
+/* What a join will be like, from a sample: the radius that gives a number of neighbours; pairs, bytes and time. */
 #ifndef NEARFIELD_ESTIMATE_H
 #define NEARFIELD_ESTIMATE_H
 
@@ -36,21 +36,51 @@ typedef struct nf_selectivity {
 NF_API void nf_sample_params_init(nf_sample_params *params);
 
 /*
- * Finds the least radius, up to some units in its last place, at which a sample of the queries (m x d) has, on average, selectivity neighbours: the distance
- * of the pair that completes them, in order of distance, so that the sample's mean exceeds what was asked for by less
- * than one pair, or by those that tie with it. params may be NULL. The answer is the same on every engine, instruction
- * set and number of threads. Method: queries drawn without replacement by the seed (selection sampling: Knuth, The Art
- * of Computer Programming, vol. 2, section 3.4.2), searched among all of the data. Counts bracket the radius, from a
- * guess by distances inside the sample; distances in the bracket are then taken from one search, and the one that is
- * wanted is selected. The standard error is that of a mean of a sample without replacement (finite population
- * correction). Cost: some searches with the sample as queries. Memory: the sample, up to 32 MB of distances, a batch of
- * that size. Thread rule as for queries in radius.h. NF_ERR_ARGUMENT (selectivity not above 0, or more than there are
- * rows; no queries; self_join with other than the data's number of rows; of a cosine index a selectivity that no radius
- * below 1 reaches), and the errors of nf_radius_counts.
+ * Finds the least radius, up to some units in its last place, at which a sample of the queries (m x d) has, on average,
+ * selectivity neighbours: the distance of the pair that completes them, in order of distance, so that the sample's mean
+ * exceeds what was asked for by less than one pair, or by those that tie with it. params may be NULL. The answer is the
+ * same on every engine, instruction set and number of threads. Method: queries drawn without replacement by the seed
+ * (selection sampling: Knuth, The Art of Computer Programming, vol. 2, section 3.4.2), searched among all of the data.
+ * Counts bracket the radius, from a guess by distances inside the sample; distances in the bracket are then taken from
+ * one search, and the one that is wanted is selected. The standard error is that of a mean of a sample without
+ * replacement (finite population correction). Cost: some searches with the sample as queries. Memory: the sample, up to
+ * 32 MB of distances, a batch of that size. Thread rule as for queries in radius.h. NF_ERR_ARGUMENT (selectivity not
+ * above 0, or more than there are rows; no queries; self_join with other than the data's number of rows; of a cosine
+ * index a selectivity that no radius below 1 reaches), and the errors of nf_radius_counts.
  */
 NF_API NF_NODISCARD nf_status nf_radius_for_selectivity(nf_context *ctx, const nf_radius_index *index,
                                                         const nf_matrix *queries, double selectivity,
                                                         const nf_sample_params *params, nf_selectivity *out);
+
+/* What a join would give and take. An interval is one of 95 %: low to high. */
+typedef struct nf_join_estimate {
+    size_t   struct_size;                        /* the caller sets it to sizeof(nf_join_estimate) before the call */
+    double   pairs, pairs_low, pairs_high;       /* as they would be delivered, with self and half */
+    double   selectivity, standard_error;        /* neighbours per query, itself not counted */
+    double   seconds, seconds_low, seconds_high; /* of the search on this context, with delivery, without the index */
+    double   build_seconds;                      /* of the index, as measured */
+    uint64_t result_bytes;                       /* of the result in memory, as nf_csr */
+    uint64_t npz_bytes, npy_bytes;               /* of the files that nf_write_join makes of all queries */
+    uint64_t peak_bytes;       /* index and result, or as much as the memory limit lets a result have */
+    uint64_t sampled, queries; /* queries in the sample, and in all */
+} nf_join_estimate;
+
+/*
+ * Says from a sample what a join will give and take, without keeping a result. queries: m x d; of a self-join the data
+ * themselves, with sample->self_join. params as for nf_radius_csr; max_results is not looked at. sample may be NULL.
+ * Bytes are those of the estimated pairs. Method: pairs from the numbers of neighbours of a sample of queries without
+ * replacement, as nf_radius_for_selectivity takes it, with a normal interval (of skewed data that lie in few rows too
+ * narrow); exact where the sample holds all queries. Time: what opening the search takes, and the steps from list_hits
+ * to deliver of 8 runs of query groups, one in each eighth of their order, scaled to all; a self-join decides pairs of
+ * groups once, hence half of the runs' list_hits and refine. Its interval is Student's of the 8 runs; it does not cover
+ * what else the machine does, nor a result that has to be made in several batches. Where the runs hold all groups the
+ * join is made as a whole. Cost: a search with the sample as queries, opening the join, and the runs: about as many
+ * queries as the sample's. Memory: the sample, and a run's pairs. Thread rule as for queries in radius.h. Errors of
+ * nf_radius_csr, and NF_ERR_ARGUMENT: no queries; self_join with other than the data's number of rows.
+ */
+NF_API NF_NODISCARD nf_status nf_radius_estimate(nf_context *ctx, const nf_radius_index *index,
+                                                 const nf_matrix *queries, const nf_radius_params *params,
+                                                 const nf_sample_params *sample, nf_join_estimate *out);
 
 #ifdef __cplusplus
 }

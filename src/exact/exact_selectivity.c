@@ -23,7 +23,7 @@ typedef struct selectivity_run {
     nf_sample_params       params;
     nf_matrix              sample;
     void                  *values;          /* of the sample */
-    uint64_t              *numbers;         /* of the sample's rows; then counts */
+    uint64_t              *counts;          /* neighbours of each of its rows */
     uint64_t               queries, wanted; /* pairs of the sample */
     uint32_t               searches;
     double                 low, high; /* low < 0: not even 0 */
@@ -32,36 +32,15 @@ typedef struct selectivity_run {
 
 /* ---- the sample ---- */
 
-static nf_status copy_sample(selectivity_run *run, const nf_matrix *queries)
-{
-    const uint64_t bytes = queries->dims * nf_dtype_bytes((nf_dtype)queries->dtype);
-
-    run->numbers = nf_alloc(run->ctx, run->params.rows, sizeof *run->numbers);
-    run->values = nf_alloc(run->ctx, run->params.rows, bytes);
-    if (run->numbers == NULL || run->values == NULL) return nf_alloc_status(run->ctx);
-    nf_sample_numbers(run->queries, run->params.rows, run->params.seed, run->numbers);
-    for (uint64_t i = 0; i < run->params.rows; i++) {
-        memcpy((char *)run->values + i * bytes, nf_matrix_row(queries, run->numbers[i]), bytes);
-    }
-    run->sample =
-        (nf_matrix){.data = run->values, .rows = run->params.rows, .dims = queries->dims, .dtype = queries->dtype};
-    return NF_OK;
-}
-
-/* Counts of each query, itself taken off: at any radius it is its own neighbour, unless it has none (a row of zeros).
- */
 static nf_status count_each(selectivity_run *run, double radius, uint64_t *pairs)
 {
     nf_radius_params params;
     nf_radius_params_init(&params);
     params.radius = radius;
     run->searches++;
-    NF_TRY(nf_radius_counts(run->ctx, run->index, &run->sample, &params, run->numbers, NULL));
+    NF_TRY(nf_sample_counts(run->ctx, run->index, &run->sample, &params, run->params.self_join != 0, run->counts));
     *pairs = 0;
-    for (uint64_t i = 0; i < run->sample.rows; i++) {
-        if (run->params.self_join && run->numbers[i] > 0) run->numbers[i]--;
-        *pairs += run->numbers[i];
-    }
+    for (uint64_t i = 0; i < run->sample.rows; i++) *pairs += run->counts[i];
     return NF_OK;
 }
 
@@ -268,18 +247,7 @@ static nf_status settle(selectivity_run *run, double radius, uint64_t *pairs)
 static nf_status check(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries, double selectivity,
                        const nf_sample_params *params, nf_sample_params *taken)
 {
-    if (index == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "index is NULL");
-    NF_TRY(nf_exact_check_matrix(ctx, queries, "queries"));
-    if (queries->rows == 0) return nf_fail(ctx, NF_ERR_ARGUMENT, "there are no queries to take a sample of");
-    NF_TRY(nf_sample_take_params(ctx, params, queries->rows, taken));
-    if (queries->dims != index->dims) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "queries have %u dims, the data have %u", queries->dims, index->dims);
-    }
-    if (taken->self_join && queries->rows != index->rows) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT,
-                       "queries have %llu rows, but in a self-join they are the data, which have %llu",
-                       (unsigned long long)queries->rows, (unsigned long long)index->rows);
-    }
+    NF_TRY(nf_sample_check(ctx, index, queries, params, taken));
     const uint64_t others = index->rows - (taken->self_join ? 1 : 0);
     if (!(selectivity > 0.0 && selectivity <= (double)others)) {
         return nf_fail(ctx, NF_ERR_ARGUMENT,
@@ -294,13 +262,15 @@ static nf_status find(selectivity_run *run, const nf_matrix *queries, nf_selecti
     uint64_t pairs = 0;
     double   radius;
 
-    NF_TRY(copy_sample(run, queries));
+    NF_TRY(nf_sample_copy(run->ctx, queries, &run->params, &run->values, &run->sample));
+    run->counts = nf_alloc(run->ctx, run->sample.rows, sizeof *run->counts);
+    if (run->counts == NULL) return nf_alloc_status(run->ctx);
     NF_TRY(find_high(run));
     NF_TRY(narrow(run));
     NF_TRY(select_distance(run, &radius));
     NF_TRY(settle(run, radius, &pairs));
     found->radius = run->high;
-    nf_sample_mean(run->numbers, run->sample.rows, run->queries, &found->estimate, &found->standard_error);
+    nf_sample_mean(run->counts, run->sample.rows, run->queries, &found->estimate, &found->standard_error);
     return NF_OK;
 }
 
@@ -319,7 +289,7 @@ nf_status nf_radius_for_selectivity(nf_context *ctx, const nf_radius_index *inde
     if (run.wanted == 0) run.wanted = 1;
     const nf_status status = find(&run, queries, &found);
     nf_free(run.values);
-    nf_free(run.numbers);
+    nf_free(run.counts);
     if (status < 0) return status;
     found.sampled = run.params.rows;
     found.queries = run.queries;

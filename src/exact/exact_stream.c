@@ -212,6 +212,23 @@ nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_ba
     return NF_MORE;
 }
 
+nf_question *nf_stream_question(nf_radius_stream *stream)
+{
+    return &stream->question;
+}
+
+uint32_t nf_stream_at(const nf_radius_stream *stream)
+{
+    return stream->at;
+}
+
+void nf_stream_seek(nf_radius_stream *stream, uint32_t begin, uint32_t count)
+{
+    stream->at = begin;
+    stream->try_groups = count;
+    stream->ended_early = false;
+}
+
 nf_status nf_stream_counts(nf_radius_stream *stream, uint64_t *counts)
 {
     nf_question         *question = &stream->question;
