@@ -68,15 +68,18 @@ typedef struct nf_join_estimate {
 /*
  * Says from a sample what a join will give and take, without keeping a result. queries: m x d; of a self-join the data
  * themselves, with sample->self_join. params as for nf_radius_csr; max_results is not looked at. sample may be NULL.
- * Bytes are those of the estimated pairs. Method: pairs from the numbers of neighbours of a sample of queries without
- * replacement, as nf_radius_for_selectivity takes it, with a normal interval (of skewed data that lie in few rows too
- * narrow); exact where the sample holds all queries. Time: what opening the search takes, and the steps from list_hits
- * to deliver of 8 runs of query groups, one in each eighth of their order, scaled to all; a self-join decides pairs of
- * groups once, hence half of the runs' list_hits and refine. Its interval is Student's of the 8 runs; it does not cover
- * what else the machine does, nor a result that has to be made in several batches. Where the runs hold all groups the
- * join is made as a whole. Cost: a search with the sample as queries, opening the join, and the runs: about as many
- * queries as the sample's. Memory: the sample, and a run's pairs. Thread rule as for queries in radius.h. Errors of
- * nf_radius_csr, and NF_ERR_ARGUMENT: no queries; self_join with other than the data's number of rows.
+ * Bytes are those of the estimated pairs.
+ * Method: pairs from the numbers of neighbours of a sample of queries without replacement, as nf_radius_for_selectivity
+ * takes it, with a normal interval (too narrow where a few rows have most of the pairs); exact where the sample holds all
+ * queries. Time: what opening the search takes, and the steps from list_hits to deliver of 8 runs of query groups, one in
+ * each eighth of their order, scaled to all; longer runs where these take less than a quarter of a second. A self-join
+ * decides pairs of groups once, hence half of the runs' list_hits and refine. The interval is Student's of the 8 runs; it
+ * does not cover other work on the machine, nor a result that has to be made in several batches. Where the runs would hold
+ * all groups the join is made as a whole.
+ * Cost: a search with the sample as queries, opening the join, and the runs: about as many queries as the sample's, or what
+ * takes a second. Memory: the sample, and a run's pairs.
+ * Thread rule as for queries in radius.h. Errors of nf_radius_csr, and NF_ERR_ARGUMENT: no queries; self_join with other
+ * than the data's number of rows.
  */
 NF_API NF_NODISCARD nf_status nf_radius_estimate(nf_context *ctx, const nf_radius_index *index,
                                                  const nf_matrix *queries, const nf_radius_params *params,

@@ -9,7 +9,8 @@
 #define RUNS 8u
 #define STUDENT_7 2.365 /* 97.5 % of Student's distribution with RUNS - 1 degrees of freedom */
 #define NORMAL 1.960
-#define NPZ_HEADERS 1157u /* of its five members and the directory, without zip64 */
+#define LEAST_SECONDS 0.25 /* of all runs: shorter ones say more of the machine's other work than of the join */
+#define NPZ_HEADERS 1157u  /* of its five members and the directory, without zip64 */
 #define NPY_HEADER 128u
 
 typedef struct estimate_run {
@@ -107,13 +108,16 @@ static nf_status make_run(nf_radius_stream *stream, uint32_t begin, uint32_t end
     return NF_OK;
 }
 
-/* One run in each of RUNS equal parts of the groups. */
-static nf_status time_runs(estimate_run *run, nf_radius_stream *stream, uint32_t length)
+/* One run in each of RUNS equal parts of the groups. Time for all groups: mean and half an interval; and for the runs.
+ */
+static nf_status time_runs(estimate_run *run, nf_radius_stream *stream, uint32_t length, double *mean, double *margin,
+                           double *took_all)
 {
     const uint32_t groups = nf_stream_question(stream)->groups;
     const bool     halves = run->sample.self_join != 0 && run->params.half == 0;
     double         sum = 0.0, squares = 0.0;
 
+    *took_all = 0.0;
     for (uint32_t part = 0; part < RUNS; part++) {
         const uint64_t begin = (uint64_t)groups * part / RUNS, end = (uint64_t)groups * (part + 1) / RUNS;
         uint64_t       offset = 0;
@@ -121,14 +125,29 @@ static nf_status time_runs(estimate_run *run, nf_radius_stream *stream, uint32_t
         nf_sample_numbers(end - begin - length + 1, 1, run->sample.seed + part, &offset);
         NF_TRY(make_run(stream, (uint32_t)(begin + offset), (uint32_t)(begin + offset) + length, &took));
         const double scaled = (took.search * (halves ? 0.5 : 1.0) + took.deliver) / (double)length;
+        *took_all += took.search + took.deliver;
         sum += scaled;
         squares += scaled * scaled;
     }
-    const double mean = sum / RUNS, variance = fmax(squares - sum * mean, 0.0) / (RUNS - 1);
-    const double margin = STUDENT_7 * sqrt(variance / RUNS) * (double)groups;
-    run->found.seconds_low = run->found.seconds + fmax(mean * (double)groups - margin, 0.0);
-    run->found.seconds_high = run->found.seconds + mean * (double)groups + margin;
-    run->found.seconds += mean * (double)groups;
+    const double variance = fmax(squares - sum * sum / RUNS, 0.0) / (RUNS - 1);
+    *mean = sum / RUNS * (double)groups;
+    *margin = STUDENT_7 * sqrt(variance / RUNS) * (double)groups;
+    return NF_OK;
+}
+
+/* Runs of so many groups, or longer ones where these take next to no time. */
+static nf_status time_part(estimate_run *run, nf_radius_stream *stream, uint64_t length)
+{
+    const uint64_t groups = nf_stream_question(stream)->groups;
+    double         mean, margin, took;
+    for (;;) {
+        NF_TRY(time_runs(run, stream, (uint32_t)length, &mean, &margin, &took));
+        if (took >= LEAST_SECONDS || 4 * length >= groups / RUNS) break;
+        length *= took < LEAST_SECONDS / 4 ? 4 : 2;
+    }
+    run->found.seconds_low = run->found.seconds + fmax(mean - margin, 0.0);
+    run->found.seconds_high = run->found.seconds + mean + margin;
+    run->found.seconds += mean;
     return NF_OK;
 }
 
@@ -146,7 +165,7 @@ static nf_status estimate_time(estimate_run *run)
     const uint64_t groups = question->groups, rows = question->rows > 0 ? question->rows : 1;
     const uint64_t wanted = (run->sample.rows * groups + rows - 1) / rows, length = (wanted + RUNS - 1) / RUNS;
     if (length < groups / RUNS) {
-        status = time_runs(run, stream, (uint32_t)(length > 0 ? length : 1));
+        status = time_part(run, stream, length > 0 ? length : 1);
     } else { /* a part may be as short as that: the whole is no more work */
         status = make_run(stream, 0, (uint32_t)groups, &took);
         run->found.seconds += took.search + took.deliver;
