@@ -39,14 +39,16 @@ NF_API void nf_sample_params_init(nf_sample_params *params);
  * Finds the least radius, up to some units in its last place, at which a sample of the queries (m x d) has, on average,
  * selectivity neighbours: the distance of the pair that completes them, in order of distance, so that the sample's mean
  * exceeds what was asked for by less than one pair, or by those that tie with it. params may be NULL. The answer is the
- * same on every engine, instruction set and number of threads. Method: queries drawn without replacement by the seed
- * (selection sampling: Knuth, The Art of Computer Programming, vol. 2, section 3.4.2), searched among all of the data.
- * Counts bracket the radius, from a guess by distances inside the sample; distances in the bracket are then taken from
- * one search, and the one that is wanted is selected. The standard error is that of a mean of a sample without
- * replacement (finite population correction). Cost: some searches with the sample as queries. Memory: the sample, up to
- * 32 MB of distances, a batch of that size. Thread rule as for queries in radius.h. NF_ERR_ARGUMENT (selectivity not
- * above 0, or more than there are rows; no queries; self_join with other than the data's number of rows; of a cosine
- * index a selectivity that no radius below 1 reaches), and the errors of nf_radius_counts.
+ * same on every engine, instruction set and number of threads.
+ * Method: queries drawn without replacement by the seed (selection sampling: Knuth, The Art of Computer Programming,
+ * vol. 2, section 3.4.2), searched among all of the data. Counts bracket the radius, from a guess by distances inside the
+ * sample; distances in the bracket are then taken from one search, and the one that is wanted is selected. The standard
+ * error is that of a mean of a sample without replacement (finite population correction).
+ * Cost: some searches with the sample as queries. Memory: the sample, up to 64 MB of distances, and a batch of 4 million
+ * pairs.
+ * Thread rule as for queries in radius.h.
+ * NF_ERR_ARGUMENT (selectivity not above 0, or more than there are rows; no queries; self_join with other than the data's
+ * number of rows; of a cosine index a selectivity that no radius below 1 reaches), and the errors of nf_radius_counts.
  */
 NF_API NF_NODISCARD nf_status nf_radius_for_selectivity(nf_context *ctx, const nf_radius_index *index,
                                                         const nf_matrix *queries, double selectivity,
