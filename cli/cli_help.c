@@ -132,7 +132,8 @@ static const cli_entry verify_keys[] = {
 };
 
 const cli_json_object cli_json_objects[] = {
-    {"info", info_keys}, {"verify", verify_keys}, {"join --estimate", estimate_keys}, {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
+    {"info", info_keys}, {"verify", verify_keys}, {"join --estimate", estimate_keys},
+    {"join", join_keys}, {"knn", knn_keys}, {"build", build_keys}, {"search", search_keys}, {NULL, NULL}};
 
 void cli_help_term(const nf_param *param, char term[CLI_TERM_SIZE])
 {

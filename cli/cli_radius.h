@@ -13,8 +13,8 @@
  * --metric. Returns 0 or the exit code. */
 int cli_check_radius(cli_run *run, double radius, double similarity);
 
-/* Where --selectivity is given, finds the radius for it. queries: those of the join, or with self_join the data. Returns 0 or
- * the exit code. */
+/* Where --selectivity is given, finds the radius for it. queries: those of the join, or with self_join the data. Returns
+ * 0 or the exit code. */
 int cli_find_radius(cli_run *run, const nf_radius_index *index, const nf_matrix *queries, bool self_join,
                     nf_selectivity *found, double *radius);
 

@@ -90,10 +90,14 @@ static void test_refused(void **state)
     nf_matrix    data = random_rows();
     nf_context  *ctx = exact_context(NF_ISA_AUTO, 1, 0);
     refused(ctx, &data, (nf_radius_index_params){.group_size = 8}, "struct_size of the index parameters is 0");
-    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .height = 32}, "height is 32, allowed are 0 to 31");
-    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .group_size = 8, .height = 5}, "height is 5 and group_size is 8");
-    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .group_size = 65}, "group_size is 65, the cpu engine takes 1 to 64");
-    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .height = 2}, "group_size is 75, the cpu engine takes 1 to 64");
+    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .height = 32},
+            "height is 32, allowed are 0 to 31");
+    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .group_size = 8, .height = 5},
+            "height is 5 and group_size is 8");
+    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .group_size = 65},
+            "group_size is 65, the cpu engine takes 1 to 64");
+    refused(ctx, &data, (nf_radius_index_params){.struct_size = size, .height = 2},
+            "group_size is 75, the cpu engine takes 1 to 64");
     nf_context_destroy(ctx);
     exact_free(&data);
 }

@@ -45,7 +45,7 @@ typedef enum nf_refine {
     NF_REFINE_FP32 = 1,
     NF_REFINE_FP64 = 2,
     NF_REFINE_TENSOR = 3, /* in no engine of this version */
-    NF_REFINE_INT8 = 4    /* needs u8 or i8 data, and the CPU engine */
+    NF_REFINE_INT8 = 4    /* needs u8 or i8 data, metric l2, and the CPU engine */
 } nf_refine;
 
 typedef enum nf_distances { NF_DISTANCES_F64 = 0, NF_DISTANCES_F32 = 1, NF_DISTANCES_NONE = 2 } nf_distances;

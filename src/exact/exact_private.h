@@ -92,8 +92,8 @@ typedef struct nf_owned_batch {
 nf_status nf_stream_next_owned(nf_radius_stream *stream, bool whole, nf_owned_batch *batch);
 void nf_owned_batch_free(nf_owned_batch *batch);
 
-/* The question that a stream answers, and the first group that it has not delivered; and that its next batch be of groups from
- * begin on, as many as count or fewer. */
+/* The question that a stream answers, and the first group that it has not delivered; and that its next batch be of
+ * groups from begin on, as many as count or fewer. */
 nf_question *nf_stream_question(nf_radius_stream *stream);
 uint32_t     nf_stream_at(const nf_radius_stream *stream);
 void         nf_stream_seek(nf_radius_stream *stream, uint32_t begin, uint32_t count);
