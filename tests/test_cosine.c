@@ -404,12 +404,57 @@ static void test_dbscan(void **state)
     nf_context_destroy(ctx);
 }
 
+/* Results larger than device memory are put together from batches, rows of zeros among them. */
+static void test_device_batches(void **state)
+{
+    (void)state;
+    if (!exact_on_cuda()) skip();
+    nf_matrix        data = directions(NF_DTYPE_F32, 400, 4, 6, 11);
+    nf_radius_params params = similar(0.5);
+    cosine_truth     truth = cosine_truth_of(&data, NULL, &params);
+    uint32_t         in_batches = 0;
+    for (uint64_t gpu_memory = 32 << 10; gpu_memory < 1 << 20; gpu_memory += gpu_memory / 3) {
+        nf_context_params of;
+        nf_context       *ctx = NULL;
+        nf_radius_index  *index = NULL;
+        nf_csr           *csr = NULL;
+        nf_radius_stats   stats = {.struct_size = sizeof stats};
+        nf_context_params_init(&of);
+        of.gpu_memory = gpu_memory;
+        assert_int_equal(nf_context_create(&of, &ctx, NULL), NF_OK);
+        nf_radius_index_params grouping;
+        nf_radius_index_params_init(&grouping);
+        grouping.metric = NF_METRIC_COSINE;
+        grouping.group_size = 24;
+        nf_status status = nf_radius_index_create(ctx, &data, &grouping, &index);
+        if (status == NF_OK) status = nf_radius_csr(ctx, index, NULL, &params, &csr, &stats);
+        for (uint64_t q = 0; status == NF_OK && q < csr->rows; q++) {
+            check_row(&truth, 1, q, csr->indices, csr->distances, (uint64_t)csr->indptr[q],
+                      (uint64_t)csr->indptr[q + 1]);
+        }
+        if (status == NF_OK) assert_int_equal(csr->rows, 400);
+        if (status == NF_OK) in_batches += stats.device_batches > 1;
+        nf_csr_release(csr);
+        nf_radius_index_release(index);
+        nf_context_destroy(ctx);
+    }
+    assert_true(in_batches > 0);
+    exact_truth_free(&truth.l2);
+    exact_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),      cmocka_unit_test(test_variants),         cmocka_unit_test(test_small),
-        cmocka_unit_test(test_magnitudes), cmocka_unit_test(test_equal_directions), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_radius),     cmocka_unit_test(test_dbscan),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_small),
+        cmocka_unit_test(test_magnitudes),
+        cmocka_unit_test(test_equal_directions),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_radius),
+        cmocka_unit_test(test_dbscan),
+        cmocka_unit_test(test_device_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
