@@ -11,7 +11,7 @@
 #include "cli_report.h"
 #include "cli_text.h"
 
-#define TEST_COUNT 4
+#define TEST_COUNT 5
 
 /* What is tested, each by itself. */
 static const struct {
@@ -22,6 +22,7 @@ static const struct {
     {"scalar", NF_ENGINE_CPU, NF_ISA_SCALAR},
     {"avx2", NF_ENGINE_CPU, NF_ISA_AVX2},
     {"avx512", NF_ENGINE_CPU, NF_ISA_AVX512},
+    {"neon", NF_ENGINE_CPU, NF_ISA_NEON},
     {"cuda", NF_ENGINE_CUDA, NF_ISA_AUTO},
 };
 static const char *const result_names[] = {"passed", "left out", "FAILED"};
@@ -29,7 +30,7 @@ static const char *const result_names[] = {"passed", "left out", "FAILED"};
 /* What the kernels use or may use, as the operating system names it. */
 static const char *const flags_of_interest[] = {"sse4_2",      "avx",         "f16c",     "fma",      "avx2",
                                                 "bmi2",        "avx512f",     "avx512bw", "avx512vl", "avx512dq",
-                                                "avx512_vnni", "avx512_fp16", "amx_int8", "asimd",    "sve"};
+                                                "avx512_vnni", "avx512_fp16", "amx_int8", "asimd",    "asimddp",  "sve"};
 
 typedef struct doctor {
     nf_context_info     info;

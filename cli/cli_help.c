@@ -21,7 +21,7 @@ const char *const cli_help_text[] = {
 const cli_entry cli_variables[] = {
     {"NEARFIELD_ENGINE", "Engine where --engine is not given: cpu or cuda. Work that cuda does not do goes to the CPU then."},
     {"NEARFIELD_MODULE_DIR", "Folder of libnearfield-cuda.so, an absolute path, in place of where it is looked for."},
-    {"NEARFIELD_ISA", "Instruction set of the CPU engine where --isa is not given: scalar, avx2 or avx512."},
+    {"NEARFIELD_ISA", "Instruction set of the CPU engine where --isa is not given: scalar, avx2, avx512 or neon."},
     {"TERM", "With the value dumb, no progress is drawn."},
     {NULL, NULL},
 };

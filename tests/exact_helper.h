@@ -56,7 +56,7 @@ static inline int exact_short(void)
 static inline nf_isa exact_isa(uint32_t i)
 {
     if (exact_on_cuda() && i > 0) return NF_ISA_AUTO;
-    for (nf_isa isa = NF_ISA_SCALAR; isa <= NF_ISA_AVX512; isa = (nf_isa)(isa + 1)) {
+    for (nf_isa isa = NF_ISA_SCALAR; isa <= NF_ISA_NEON; isa = (nf_isa)(isa + 1)) {
         if (nf_system_has_isa(isa) && i-- == 0) return isa;
     }
     return NF_ISA_AUTO;

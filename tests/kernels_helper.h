@@ -18,7 +18,7 @@ static const uint32_t all_dims[] = {1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64,
 
 static inline const nf_kernels *kernels_at(uint32_t i)
 {
-    for (nf_isa isa = NF_ISA_SCALAR; isa <= NF_ISA_AVX512; isa = (nf_isa)(isa + 1)) {
+    for (nf_isa isa = NF_ISA_SCALAR; isa <= NF_ISA_NEON; isa = (nf_isa)(isa + 1)) {
         if (nf_system_has_isa(isa) && i-- == 0) return nf_cpu_kernels(isa);
     }
     return NULL;

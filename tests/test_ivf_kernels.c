@@ -9,7 +9,7 @@
 /* The tables of this machine's instruction sets; NULL ends them. */
 static const nf_ivf_kernels *ivf_kernels_at(uint32_t i)
 {
-    for (nf_isa isa = NF_ISA_SCALAR; isa <= NF_ISA_AVX512; isa = (nf_isa)(isa + 1)) {
+    for (nf_isa isa = NF_ISA_SCALAR; isa <= NF_ISA_NEON; isa = (nf_isa)(isa + 1)) {
         if (nf_system_has_isa(isa) && i-- == 0) return nf_cpu_ivf_kernels(isa);
     }
     return NULL;

@@ -277,7 +277,11 @@ static void test_many_dims(void **state)
 
 /* ---- distances ---- */
 
+#if __LDBL_MANT_DIG__ == 113 /* AArch64 */
+typedef long double quad;
+#else
 __extension__ typedef __float128 quad;
+#endif
 
 /* sqrt of a quad by Newton's method from the binary64 root: 113 bits are right after two steps. */
 static quad quad_root(quad value)

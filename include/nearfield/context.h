@@ -26,8 +26,8 @@ typedef struct nf_context nf_context;
 typedef enum nf_engine_kind { NF_ENGINE_AUTO = 0, NF_ENGINE_CPU = 1, NF_ENGINE_CUDA = 2 } nf_engine_kind;
 
 /* Instruction set of the CPU engine. AUTO takes the best that CPU and operating system allow; the environment variable
- * NEARFIELD_ISA (scalar, avx2, avx512) forces one where the parameter is AUTO. One that is missing is an error. */
-typedef enum nf_isa { NF_ISA_AUTO = 0, NF_ISA_SCALAR = 1, NF_ISA_AVX2 = 2, NF_ISA_AVX512 = 3 } nf_isa;
+ * NEARFIELD_ISA (scalar, avx2, avx512, neon) forces one where the parameter is AUTO. One that is missing is an error. */
+typedef enum nf_isa { NF_ISA_AUTO = 0, NF_ISA_SCALAR = 1, NF_ISA_AVX2 = 2, NF_ISA_AVX512 = 3, NF_ISA_NEON = 4 } nf_isa;
 
 /* Reports work done so far: the step's name (DESIGN: select_dims, group, ..., read, write), units done and units in
  * all (0: not known). Called on the thread that made the call, about ten times a second at most.
@@ -56,7 +56,7 @@ typedef struct nf_context_params {
 
 typedef struct nf_context_info {
     const char *engine;           /* "cpu", "cuda": what did the last work, or before any, what was asked for */
-    const char *isa;              /* "scalar", "avx2", "avx512": of the CPU engine */
+    const char *isa;              /* "scalar", "avx2", "avx512", "neon": of the CPU engine */
     uint32_t    threads;
     uint64_t    memory_limit;     /* bytes */
     uint64_t    memory_used;      /* bytes now allocated under the limit */

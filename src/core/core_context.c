@@ -45,8 +45,8 @@ static nf_status check_params(const nf_context_params *params, nf_error *error)
     if (params->engine > NF_ENGINE_CUDA) {
         return nf_error_set(error, NF_ERR_ARGUMENT, "engine is %u, allowed are 0 to 2", params->engine);
     }
-    if (params->isa > NF_ISA_AVX512) {
-        return nf_error_set(error, NF_ERR_ARGUMENT, "isa is %u, allowed are 0 to 3", params->isa);
+    if (params->isa > NF_ISA_NEON) {
+        return nf_error_set(error, NF_ERR_ARGUMENT, "isa is %u, allowed are 0 to 4", params->isa);
     }
     if (params->threads > NF_MAX_THREADS) {
         return nf_error_set(error, NF_ERR_ARGUMENT, "threads is %u, allowed are 0 to %d", params->threads,
@@ -73,7 +73,7 @@ static nf_status choose_isa(const nf_context_params *params, nf_isa *out, bool *
 {
     nf_context_params use = *params;
     if (use.isa == NF_ISA_AUTO) {
-        NF_TRY(from_environment("NEARFIELD_ISA", "isa", "auto, scalar, avx2, avx512", &use, error));
+        NF_TRY(from_environment("NEARFIELD_ISA", "isa", "auto, scalar, avx2, avx512, neon", &use, error));
     }
     nf_isa wanted = (nf_isa)use.isa;
     *named = wanted != NF_ISA_AUTO;

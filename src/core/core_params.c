@@ -24,7 +24,7 @@
 static const nf_param context_params[] = {
     {"engine", NF_PARAM_CHOICE, AT(nf_context_params, engine), "NAME", "auto|cpu|cuda", "auto", 0, 0,
      "What does the work."},
-    {"isa", NF_PARAM_CHOICE, AT(nf_context_params, isa), "NAME", "auto|scalar|avx2|avx512", "auto", 0, 0,
+    {"isa", NF_PARAM_CHOICE, AT(nf_context_params, isa), "NAME", "auto|scalar|avx2|avx512|neon", "auto", 0, 0,
      "Instruction set of the CPU engine; exact answers are the same for all."},
     {"device", NF_PARAM_I32, AT(nf_context_params, device), "N", NULL, "0", 0, 1024, "Number of the GPU."},
     {"threads", NF_PARAM_U32, AT(nf_context_params, threads), "N", NULL, "all processors", 0, 1024,

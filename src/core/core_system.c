@@ -4,7 +4,8 @@
  *
  * An instruction set counts only when three things hold: the build has kernels for it, CPUID names every extension that
  * they use, and XCR0 says that the operating system saves the registers (Intel SDM volume 1, chapter 14: OSXSAVE before
- * XGETBV; YMM bits for AVX2; opmask and both ZMM bits too for AVX-512).
+ * XGETBV; YMM bits for AVX2; opmask and both ZMM bits too for AVX-512). On AArch64 there is nothing to ask:
+ * NEON is part of it.
  */
 #include "core_system.h"
 
@@ -64,6 +65,7 @@ const char *nf_isa_name(nf_isa isa)
     case NF_ISA_SCALAR: return "scalar";
     case NF_ISA_AVX2: return "avx2";
     case NF_ISA_AVX512: return "avx512";
+    case NF_ISA_NEON: return "neon";
     }
     return "unknown";
 }
@@ -97,6 +99,14 @@ static nf_isa machine_isa(void)
     return NF_ISA_AVX512;
 }
 
+#elif defined(__aarch64__)
+
+/* Advanced SIMD belongs to every AArch64 processor that Linux runs on. */
+static nf_isa machine_isa(void)
+{
+    return NF_ISA_NEON;
+}
+
 #else
 
 static nf_isa machine_isa(void)
@@ -116,10 +126,14 @@ static bool built(nf_isa isa)
 #if defined(NF_HAVE_AVX512)
     case NF_ISA_AVX512: return true;
 #endif
+#if defined(NF_HAVE_NEON)
+    case NF_ISA_NEON: return true;
+#endif
     default: return false;
     }
 }
 
+/* A build holds the instruction sets of one architecture, which contain each other as they are numbered. */
 bool nf_system_has_isa(nf_isa isa)
 {
     return built(isa) && isa <= machine_isa();

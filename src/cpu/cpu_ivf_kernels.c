@@ -5,7 +5,7 @@
 #include "core/core_system.h"
 #include "cpu/kernels/ivf_kernels.h"
 
-static nf_ivf_kernels tables[NF_ISA_AVX512 + 1];
+static nf_ivf_kernels tables[NF_ISA_NEON + 1];
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
 static void fill_tables(void)
@@ -18,6 +18,10 @@ static void fill_tables(void)
     tables[NF_ISA_AVX512] = tables[NF_ISA_AVX2];
 #if defined(NF_HAVE_AVX512)
     if (nf_system_has_isa(NF_ISA_AVX512)) nf_ivf_kernels_override_avx512(&tables[NF_ISA_AVX512]);
+#endif
+    tables[NF_ISA_NEON] = tables[NF_ISA_SCALAR];
+#if defined(NF_HAVE_NEON)
+    if (nf_system_has_isa(NF_ISA_NEON)) nf_ivf_kernels_override_neon(&tables[NF_ISA_NEON]);
 #endif
 }
 

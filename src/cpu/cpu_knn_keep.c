@@ -130,8 +130,8 @@ static void resolve(const nf_knn_space *space, nf_knn_scratch *scratch, const nf
     nf_knn_distances(space, scratch, number, of->ids, query->count, scratch->distances);
     if (query->count <= k) return;
     keep_smallest(of, scratch, scratch->distances, k);
-    double high = of->high[0];
-    for (uint32_t i = 1; i < query->count; i++) high = fmax(high, of->high[i]);
+    float high = of->high[0]; /* binary32: gcc 12 for AArch64 fails on a maximum that widens */
+    for (uint32_t i = 1; i < query->count; i++) high = fmaxf(high, of->high[i]);
     const float limit = limit_above(high, query->margin);
     if (limit < query->limit) query->limit = limit;
 }

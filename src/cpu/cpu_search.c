@@ -7,10 +7,10 @@
 
 #include "core/core_system.h"
 
-static nf_kernels     tables[NF_ISA_AVX512 + 1];
+static nf_kernels     tables[NF_ISA_NEON + 1];
 static pthread_once_t tables_once = PTHREAD_ONCE_INIT;
 
-/* Each table starts from the one before it: what an instruction set does not override it inherits. An override is compiled
+/* Each table starts from a lesser one: what an instruction set does not override it inherits. An override is compiled
  * for its instruction set as a whole, so it must not even be called where that is missing. */
 static void fill_tables(void)
 {
@@ -22,6 +22,10 @@ static void fill_tables(void)
     tables[NF_ISA_AVX512] = tables[NF_ISA_AVX2];
 #if defined(NF_HAVE_AVX512)
     if (nf_system_has_isa(NF_ISA_AVX512)) nf_kernels_override_avx512(&tables[NF_ISA_AVX512]);
+#endif
+    tables[NF_ISA_NEON] = tables[NF_ISA_SCALAR];
+#if defined(NF_HAVE_NEON)
+    if (nf_system_has_isa(NF_ISA_NEON)) nf_kernels_override_neon(&tables[NF_ISA_NEON]);
 #endif
 }
 

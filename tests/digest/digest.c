@@ -113,7 +113,7 @@ static int isa_is_here(nf_isa isa)
 static int run_every(const nf_dataset *file, const nf_radius_params *params, const answer *first)
 {
     static const nf_candidates methods[] = {NF_CANDIDATES_BVH, NF_CANDIDATES_BOXES, NF_CANDIDATES_NONE};
-    for (int isa = NF_ISA_SCALAR; isa <= NF_ISA_AVX512; isa++) {
+    for (int isa = NF_ISA_SCALAR; isa <= NF_ISA_NEON; isa++) {
         if (!isa_is_here((nf_isa)isa)) continue;
         for (int i = 0; i < 6; i++) {
             const setting with = {.isa = (nf_isa)isa, .threads = 1 + (uint32_t)i % 2, .candidates = methods[i / 2]};

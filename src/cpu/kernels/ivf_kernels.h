@@ -114,6 +114,7 @@ typedef struct nf_ivf_kernels {
 void nf_ivf_kernels_fill_scalar(nf_ivf_kernels *table);
 void nf_ivf_kernels_override_avx2(nf_ivf_kernels *table);
 void nf_ivf_kernels_override_avx512(nf_ivf_kernels *table);
+void nf_ivf_kernels_override_neon(nf_ivf_kernels *table);
 
 /* The table of an instruction set. */
 const nf_ivf_kernels *nf_cpu_ivf_kernels(nf_isa isa);

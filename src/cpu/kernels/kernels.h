@@ -2,8 +2,8 @@
 /*
  * The table of CPU kernels: what an instruction set must offer, and the numeric contract of each entry.
  *
- * scalar fills every entry and is the specification; avx2 and avx512 start from it and override what they do better, so
- * the table is always full. One test source (tests/test_kernels.c) runs on every instruction set.
+ * scalar fills every entry and is the specification; avx2, avx512 and neon start from it and override what they do better,
+ * so the table is always full. One test source (tests/test_kernels.c) runs on every instruction set.
  *
  * Tiles. Refinement decides up to 64 queries x 64 points at a time. Both sides are first packed into panels, in which a
  * block of 16 rows is stored dimension by dimension, so that a vector register holds one dimension of 16 (or 8) points:
@@ -126,6 +126,7 @@ void nf_kernels_fill_scalar(nf_kernels *table);
 /* Override entries; each exists only where its instruction set is compiled. */
 void nf_kernels_override_avx2(nf_kernels *table);
 void nf_kernels_override_avx512(nf_kernels *table);
+void nf_kernels_override_neon(nf_kernels *table);
 
 /* Steps of a u8 panel for that many dims. */
 static inline uint32_t nf_u8_steps(const nf_kernels *table, uint32_t dims)
