@@ -5,7 +5,8 @@
 #
 #   ./test.sh         release build and its tests
 #   ./test.sh --all   also: every instruction set of this processor, AddressSanitizer with UndefinedBehaviorSanitizer,
-#                     ThreadSanitizer, clang (where installed), large data (where NEARFIELD_DATA names the folder)
+#                     ThreadSanitizer, clang (where installed), AArch64 under qemu (on Debian, x86-64), large data (where
+#                     NEARFIELD_DATA names the folder)
 #   ./test.sh --gpu   release build for the GPU of this machine, and the tests of the CUDA engine on it
 set -u -o pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
@@ -18,6 +19,9 @@ skipped=0
 stage_lines=()
 ctest_line=""
 packages=(cmake ninja-build gcc g++ libc6-dev pkg-config zlib1g-dev libxxhash-dev libcmocka-dev python3)
+arm_packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
+arm_kernel_tests=(test_kernels test_kernels_pack test_kernels_select test_ivf_kernels test_cpu_sort)
+arm_tests=(test_matrix_exact test_core_status test_exact_metamorphic test_exact_refused test_ivf_golden)
 only_once='large|install|tree|gpu' # labels of tests that the plain release run settles
 
 # Other exit codes than the command's own, so that no test takes a sanitizer's report for an expected failure.
@@ -129,7 +133,7 @@ test_gpu() {
 
 test_each_isa() {
     local isa
-    for isa in scalar avx2 avx512; do
+    for isa in scalar avx2 avx512 neon; do
         if isa_is_available "$isa"; then
             NEARFIELD_ISA=$isa stage "test release, NEARFIELD_ISA=$isa" run_ctest release --label-exclude "$only_once|digest|emulated"
         else
@@ -147,6 +151,31 @@ test_tsan() {
     wrapper=()
 }
 
+build_aarch64() {
+    tools/arm64_sysroot.sh build/sysroot-aarch64 && cmake --preset aarch64 &&
+        cmake --build --preset aarch64 --parallel "$jobs" --target nearfield nearfield_cli nearfield_digest \
+            "${arm_kernel_tests[@]}" "${arm_tests[@]}"
+}
+
+# AArch64 under qemu: what does not depend on the instruction set is left to the other builds. The tests of kernels go through
+# all instruction sets by themselves; cortex-a53 has no dot product instructions, max has all that qemu knows.
+test_aarch64() {
+    local kernels others
+    if [ "$(uname -m)" != x86_64 ] || ! grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
+        stage_lines+=("    -    left out  AArch64: needs Debian on x86-64")
+        return
+    fi
+    work_stage "packages for AArch64" need_packages "${arm_packages[@]}" || return
+    work_stage "build aarch64" build_aarch64 || return
+    kernels=$(IFS='|' && echo "${arm_kernel_tests[*]}")
+    others=$(IFS='|' && echo "${arm_tests[*]}")
+    QEMU_CPU=max NEARFIELD_ISA=neon stage "test aarch64, neon with dot products" \
+        run_ctest aarch64 --tests-regex "^($kernels|$others|digest_letter_radius_3)\$"
+    QEMU_CPU=cortex-a53 NEARFIELD_ISA=neon stage "test aarch64, neon without dot products" \
+        run_ctest aarch64 --tests-regex "^($kernels|$others)\$"
+    QEMU_CPU=max NEARFIELD_ISA=scalar stage "test aarch64, scalar" run_ctest aarch64 --tests-regex "^($others)\$"
+}
+
 test_all() {
     test_each_isa
     build_and_test asan "$only_once"
@@ -156,6 +185,7 @@ test_all() {
     else
         stage_lines+=("    -    left out  clang: not installed")
     fi
+    test_aarch64
     if [ -n "${NEARFIELD_DATA:-}" ]; then
         stage "test release, large data" run_ctest release --label-regex large --label-exclude gpu
     else

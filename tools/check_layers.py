@@ -31,6 +31,8 @@ ARROWS = {
                              "src/cpu/kernels/scalar"},
     "src/cpu/kernels/avx512": {"include", "src/core", "src/matrix", "src/engine", "src/cpu/kernels",
                                "src/cpu/kernels/scalar", "src/cpu/kernels/avx2"},
+    "src/cpu/kernels/neon": {"include", "src/core", "src/matrix", "src/engine", "src/cpu/kernels",
+                             "src/cpu/kernels/scalar"},
     "src/cuda": {"include", "src/core", "src/matrix", "src/engine", "src/cuda/kernels", "src/cuda/rt"},
     # Kernels and ray tracing get a device and a stream from the module's host code.
     "src/cuda/kernels": {"include", "src/core", "src/matrix", "src/engine", "src/cuda"},

@@ -14,6 +14,9 @@ package_is_there() {
         zlib1g-dev) [ -e /usr/include/zlib.h ] ;;
         libxxhash-dev) [ -e /usr/include/xxhash.h ] ;;
         libcmocka-dev) [ -e /usr/include/cmocka.h ] ;;
+        gcc-aarch64-linux-gnu) command -v aarch64-linux-gnu-gcc >/dev/null ;;
+        libc6-dev-arm64-cross) [ -e /usr/aarch64-linux-gnu/include/stdio.h ] ;;
+        qemu-user) command -v qemu-aarch64 >/dev/null || command -v qemu-aarch64-static >/dev/null ;;
         python3) command -v python3 >/dev/null ;;
         *) echo "packages.sh: no rule for $1" >&2; return 1 ;;
     esac

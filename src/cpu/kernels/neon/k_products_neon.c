@@ -24,12 +24,9 @@ NF_INLINE void block(const float *x, size_t x_stride, const float *y, uint32_t d
         for (int j = 0; j < PARTS; j++) at[j] = vld1q_f32(y + (size_t)k * NF_LANES + 4 * j);
 #pragma GCC unroll 6
         for (int i = 0; i < rows; i++) {
-            const float value = row[i][k];
+            const float32x4_t value = nf_lane_f32(row[i] + k);
 #pragma GCC unroll 4
-            for (int j = 0; j < PARTS; j++) {
-                sum[i][j] = vfmaq_n_f32(sum[i][j], at[j], value);
-                NF_PIN(sum[i][j]);
-            }
+            for (int j = 0; j < PARTS; j++) NF_FMLA_LANE(sum[i][j], at[j], value);
         }
     }
 #pragma GCC unroll 6

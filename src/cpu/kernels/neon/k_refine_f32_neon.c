@@ -70,12 +70,9 @@ NF_INLINE void product_block(const nf_tile *tile, const uint8_t *query, uint32_t
             load_block(y + step * NF_LANES, at);
 #pragma GCC unroll 6
             for (int i = 0; i < queries; i++) {
-                const float value = x[i][step * NF_LANES];
+                const float32x4_t value = nf_lane_f32(x[i] + step * NF_LANES);
 #pragma GCC unroll 4
-                for (int j = 0; j < PARTS; j++) {
-                    sum[i][j] = vfmaq_n_f32(sum[i][j], at[j], value);
-                    NF_PIN(sum[i][j]);
-                }
+                for (int j = 0; j < PARTS; j++) NF_FMLA_LANE(sum[i][j], at[j], value);
             }
         }
         if (product_all_out(tile, query, block, stop, sum, queries)) return;

@@ -4,12 +4,20 @@
  * with those of the query, and adds the products to lanes of 32 bits: 16 products an instruction. A register block is 6
  * queries x 16 points. Compiled with a flag of its own, and called only where the processor has the extension.
  */
-#include <string.h>
-
 #include "cpu/kernels/neon/k_u8_neon.h"
 
 #define QUERIES 6
 #define FEW_QUERIES 2
+
+/* As nf_lane_f32 and NF_FMLA_LANE. */
+NF_INLINE uint8x16_t lane_bytes(const uint32_t *at)
+{
+    uint8x16_t v;
+    __asm__("ldr %s0, %1" : "=w"(v) : "m"(*at));
+    return v;
+}
+
+#define UDOT_LANE(sum, y, x) __asm__("udot %0.4s, %1.16b, %2.4b[0]" : "+w"(sum) : "w"(y), "w"(x))
 
 NF_INLINE void u8_block(const nf_tile *tile, const uint8_t *query, uint32_t block, const int queries)
 {
@@ -34,12 +42,9 @@ NF_INLINE void u8_block(const nf_tile *tile, const uint8_t *query, uint32_t bloc
             for (uint32_t j = 0; j < NF_U8_PARTS; j++) points[j] = vld1q_u8(y + (step * NF_LANES + 4 * j) * NF_U8_STEP);
 #pragma GCC unroll 6
             for (int i = 0; i < queries; i++) {
-                const uint8x16_t four = vreinterpretq_u8_u32(vld1q_dup_u32(x[i] + step * NF_LANES));
+                const uint8x16_t four = lane_bytes(x[i] + step * NF_LANES);
 #pragma GCC unroll 4
-                for (int j = 0; j < NF_U8_PARTS; j++) {
-                    product[i][j] = vdotq_u32(product[i][j], points[j], four);
-                    NF_PIN(product[i][j]);
-                }
+                for (int j = 0; j < NF_U8_PARTS; j++) UDOT_LANE(product[i][j], points[j], four);
             }
         }
         const int32_t *y_sums = tile->y_sum + stop * NF_TILE + block * NF_LANES;
