@@ -139,7 +139,7 @@ static double best_cosine(const float *residual, uint32_t dims, uint32_t padded,
             ry += y * fabs((double)residual[k]);
             yy += y * y;
         }
-        best = fmax(best, ry * ry / yy);
+        if (ry * ry / yy > best) best = ry * ry / yy; /* gcc 12 for AArch64 fails on fmax here */
     }
     return sqrt(best / dot(residual, residual, dims));
 }
