@@ -5,7 +5,8 @@
 set(NEARFIELD_ISA_FLAGS_AVX2 -mavx2 -mfma -mf16c -mbmi -mbmi2 -mpopcnt)
 set(NEARFIELD_ISA_FLAGS_AVX512 ${NEARFIELD_ISA_FLAGS_AVX2}
     -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni)
-set(NEARFIELD_ISA_FLAGS_NEON "") # part of AArch64; files *_dot_neon.c alone get more, and are called where the processor has it
+# NEON is part of AArch64. Files *_dot_neon.c alone get more, and are called where the processor has it.
+set(NEARFIELD_ISA_FLAGS_NEON "")
 set(NEARFIELD_ISA_FLAGS_NEON_DOT -march=armv8.2-a+dotprod)
 set(NEARFIELD_ISAS scalar)
 set(NEARFIELD_ISAS_LEFT_OUT "")

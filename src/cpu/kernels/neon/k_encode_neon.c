@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Levels, codes and sums of the encoder with NEON; k_encode_scalar.c says what they are. A level is computed by the same
- * operations everywhere (one product, one sum), so that codes are the same on every instruction set for the same t. */
+/* Levels, codes and sums of the encoder with NEON; k_encode_scalar.c says what they are. A level is computed by the
+ * same operations everywhere (one product, one sum), so that codes are the same on every instruction set for the same
+ * t. */
 #include "cpu/kernels/neon/k_ivf_neon.h"
 
 NF_INLINE float32x4_t level(float32x4_t magnitude, float32x4_t t, float32x4_t most)

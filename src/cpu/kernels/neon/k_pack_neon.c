@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packing with NEON: 4 rows x 4 values of 32 bits at a time through a register transpose; the rest one value at a time. */
+/* Packing with NEON: 4 rows x 4 values of 32 bits at a time through a register transpose; the rest one value at a time.
+ */
 #include <string.h>
 
 #include "cpu/kernels/neon/k_neon.h"

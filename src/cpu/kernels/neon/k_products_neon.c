@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products with NEON: register blocks of 6 rows x 16 columns, 24 accumulators. A step is 4 loads of the panel, 6 of
- * rows, and 24 fused multiply-adds that take the row's value from a lane. Rows left over go in blocks of 4, 2 and 1.
+ * Matrix products with NEON: register blocks of 6 rows x 16 columns, 24 accumulators. A step is 4 loads of the panel, 6
+ * of rows, and 24 fused multiply-adds that take the row's value from a lane. Rows left over go in blocks of 4, 2 and 1.
  */
 #include "cpu/kernels/neon/k_ivf_neon.h"
 

@@ -2,9 +2,9 @@
 /*
  * Refinement in binary32 with NEON.
  *
- * A register block is QUERIES x 16 points: four registers a query. Product: 6 queries, 24 accumulators; a step is 4 loads of
- * points, 6 of queries, and 24 fused multiply-adds that take the query's value from a lane. Difference: 4 queries, 16
- * accumulators, as there the value has to be in all lanes, and differences need registers too.
+ * A register block is QUERIES x 16 points: four registers a query. Product: 6 queries, 24 accumulators; a step is 4
+ * loads of points, 6 of queries, and 24 fused multiply-adds that take the query's value from a lane. Difference: 4
+ * queries, 16 accumulators, as there the value has to be in all lanes, and differences need registers too.
  *
  * The loops over queries have constant bounds and are unrolled, so that accumulators stay in registers.
  */
@@ -22,7 +22,8 @@ NF_INLINE void load_block(const float *from, float32x4_t v[PARTS])
 }
 
 /* Lanes whose product is below x + y, or not below it. */
-NF_INLINE void product_lanes(const float32x4_t sum[PARTS], float x, const float32x4_t y[PARTS], int less, uint32x4_t lanes[PARTS])
+NF_INLINE void product_lanes(const float32x4_t sum[PARTS], float x, const float32x4_t y[PARTS], int less,
+                             uint32x4_t lanes[PARTS])
 {
 #pragma GCC unroll 4
     for (int j = 0; j < PARTS; j++) {

@@ -10,7 +10,8 @@ static inline uint32_t bits(const uint64x2_t lanes[PARTS])
 {
     const uint64x2_t bit = {1, 2};
     const uint64x2_t low = vorrq_u64(vandq_u64(lanes[0], bit), vandq_u64(lanes[1], vshlq_n_u64(bit, 2)));
-    const uint64x2_t high = vorrq_u64(vandq_u64(lanes[2], vshlq_n_u64(bit, 4)), vandq_u64(lanes[3], vshlq_n_u64(bit, 6)));
+    const uint64x2_t high =
+        vorrq_u64(vandq_u64(lanes[2], vshlq_n_u64(bit, 4)), vandq_u64(lanes[3], vshlq_n_u64(bit, 6)));
     return (uint32_t)vaddvq_u64(vorrq_u64(low, high));
 }
 
@@ -70,7 +71,8 @@ void nf_k_refine_f64_difference_neon(const nf_tile *tile)
     nf_clear_masks(tile);
     for (uint32_t block = 0; block < nf_blocks(tile); block++) {
         for (uint32_t half = 0; half < 2; half++) {
-            for (uint32_t at = 0; at < tile->query_count; at += QUERIES) difference_half(tile, tile->queries + at, block, half);
+            for (uint32_t at = 0; at < tile->query_count; at += QUERIES)
+                difference_half(tile, tile->queries + at, block, half);
         }
     }
 }

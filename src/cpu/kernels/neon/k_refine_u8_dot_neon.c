@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refinement of bytes with the dot product extension of ARMv8.2, exactly: UDOT multiplies the 4 bytes of each of 4 points
- * with those of the query, and adds the products to lanes of 32 bits: 16 products an instruction. A register block is 6
- * queries x 16 points. Compiled with a flag of its own, and called only where the processor has the extension.
+ * Refinement of bytes with the dot product extension of ARMv8.2, exactly: UDOT multiplies the 4 bytes of each of 4
+ * points with those of the query, and adds the products to lanes of 32 bits: 16 products an instruction. A register
+ * block is 6 queries x 16 points. Compiled with a flag of its own, and called only where the processor has the
+ * extension.
  */
 #include "cpu/kernels/neon/k_u8_neon.h"
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Refinement of bytes with NEON, exactly, for processors without the dot product extension. A step is 4 dims of 16 points,
- * 4 points to a register. UMULL multiplies the bytes of 2 points with those of the query, UADALP adds the products in pairs
- * to lanes of 32 bits: 8 products in 2 instructions, which many cores run on different ports. (UMLAL of 16-bit lanes is 4
- * products in one, all on one port.) A point's sum is in two lanes until a stop. A register block is 2 queries x 16 points.
+ * Refinement of bytes with NEON, exactly, for processors without the dot product extension. A step is 4 dims of 16
+ * points, 4 points to a register. UMULL multiplies the bytes of 2 points with those of the query, UADALP adds the
+ * products in pairs to lanes of 32 bits: 8 products in 2 instructions, which many cores run on different ports. (UMLAL
+ * of 16-bit lanes is 4 products in one, all on one port.) A point's sum is in two lanes until a stop. A register block
+ * is 2 queries x 16 points.
  */
 #include <string.h>
 

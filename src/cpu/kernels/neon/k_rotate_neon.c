@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fast rotation with NEON: the steps of k_rotate_scalar.c, which says what they are, with the same additions. Strides 1
- * and 2 of the Hadamard transform are permutations inside a register, the others are between registers, two strides a pass. */
+/* The fast rotation with NEON: the steps of k_rotate_scalar.c, which says what they are, with the same additions.
+ * Strides 1 and 2 of the Hadamard transform are permutations inside a register, the others are between registers, two
+ * strides a pass. */
 #include <math.h>
 
 #include "cpu/kernels/neon/k_ivf_neon.h"

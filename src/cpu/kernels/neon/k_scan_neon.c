@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scan of short codes with NEON, as k_scan_avx2.c describes it: tables of 16 sums in a register, TBL looks up 16 slots.
- * The results of 4 rows are added as bytes before they are widened to 16 bits. Several queries share the loads and the
- * split into nibbles.
+ * The scan of short codes with NEON, as k_scan_avx2.c describes it: tables of 16 sums in a register, TBL looks up 16
+ * slots. The results of 4 rows are added as bytes before they are widened to 16 bits. Several queries share the loads
+ * and the split into nibbles.
  */
 #include "cpu/kernels/neon/k_ivf_neon.h"
 
@@ -58,7 +58,7 @@ NF_INLINE void load_sixteen(nf_ivf_factors factors, uint32_t slot, sixteen *out)
 {
 #pragma GCC unroll 4
     for (uint32_t j = 0; j < 4; j++) {
-        const uint32_t at = slot + 4 * j;
+        const uint32_t   at = slot + 4 * j;
         const uint16x4_t half = vreinterpret_u16_u8(vld1_u8(factors.error + 2 * at));
         out->add[j] = vreinterpretq_f32_u8(vld1q_u8(factors.add + 4 * at));
         out->rescale[j] = vreinterpretq_f32_u8(vld1q_u8(factors.rescale + 4 * at));
@@ -69,7 +69,8 @@ NF_INLINE void load_sixteen(nf_ivf_factors factors, uint32_t slot, sixteen *out)
 /* Which of 16 slots survive, from their sums. */
 NF_INLINE uint32_t test_sixteen(const uint16x8_t sums16[2], const sixteen *factors, const nf_scan_query *query)
 {
-    const float32x4_t step = vdupq_n_f32(query->step), base = vdupq_n_f32(query->base), limit = vdupq_n_f32(query->limit);
+    const float32x4_t step = vdupq_n_f32(query->step), base = vdupq_n_f32(query->base),
+                      limit = vdupq_n_f32(query->limit);
     const float32x4_t width = vdupq_n_f32(query->width);
     uint32x4_t        lanes[4];
 #pragma GCC unroll 4
@@ -82,8 +83,8 @@ NF_INLINE uint32_t test_sixteen(const uint16x8_t sums16[2], const sixteen *facto
     return ~nf_mask_of(lanes) & 0xffffu;
 }
 
-NF_INLINE void scan(const uint8_t *blocks, uint64_t block_count, uint32_t padded, const nf_scan_query *queries, const int n,
-                    uint32_t *survivors, size_t stride)
+NF_INLINE void scan(const uint8_t *blocks, uint64_t block_count, uint32_t padded, const nf_scan_query *queries,
+                    const int n, uint32_t *survivors, size_t stride)
 {
     const size_t   block_bytes = nf_ivf_block_bytes(padded);
     const uint32_t rows = padded / 8;

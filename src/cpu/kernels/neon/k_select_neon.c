@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Masks to positions, rows in a box, and the table's overrides, with NEON. Roots stay as they are: FSQRT of two lanes is what
- * the compiler makes of the scalar loop. Sorting stays the radix sort. */
+/* Masks to positions, rows in a box, and the table's overrides, with NEON. Roots stay as they are: FSQRT of two lanes
+ * is what the compiler makes of the scalar loop. Sorting stays the radix sort. */
 #include <sys/auxv.h>
 
 #include "cpu/kernels/neon/k_neon.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Delivered sums with NEON. Reals: two neighbours in the two lanes of a register, so that each lane adds its columns in
- * order, as the definition wants; four such registers at a time hide the latency of the additions. Integers: exact, so one
- * neighbour at a time with its columns across lanes.
+ * order, as the definition wants; four such registers at a time hide the latency of the additions. Integers: exact, so
+ * one neighbour at a time with its columns across lanes.
  */
 #include "cpu/kernels/neon/k_neon.h"
 #include "cpu/kernels/scalar/k_scalar.h"
@@ -86,8 +86,8 @@ NF_INLINE float64x2_t add_column(float64x2_t sum, float64x2_t x, float64x2_t col
 }
 
 /* Sums of 2 * pairs rows. */
-NF_INLINE void sum_pairs(nf_store store, const char *x, const char *const y[2 * MOST_PAIRS], uint32_t dims, double *sums,
-                         const uint32_t pairs)
+NF_INLINE void sum_pairs(nf_store store, const char *x, const char *const y[2 * MOST_PAIRS], uint32_t dims,
+                         double *sums, const uint32_t pairs)
 {
     float64x2_t sum[MOST_PAIRS];
     uint32_t    k = 0;
@@ -135,8 +135,8 @@ NF_INLINE void sums_reals(nf_store store, const char *x, const char *base, size_
     }
 }
 
-void nf_k_sums_neon(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims, const uint32_t *at,
-                    uint32_t count, double *sums)
+void nf_k_sums_neon(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims,
+                    const uint32_t *at, uint32_t count, double *sums)
 {
     const char *rows = base;
     switch (store) {
