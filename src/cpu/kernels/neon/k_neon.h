@@ -29,8 +29,8 @@ void nf_k_sums_neon(nf_store store, const void *x, const void *base, size_t row_
 /* Pins an accumulator at this point of the program, as NF_PIN does for AVX2. */
 #define NF_PIN(a) __asm__ volatile("" : "+w"(a))
 
-/* A value in lane 0 by a plain load, and the multiply-add that takes it from there. By intrinsics, gcc copies the value to all
- * lanes first, which is one more instruction on the ports of the multiply-adds for every four of them. */
+/* A value in lane 0 by a plain load, and the multiply-add that takes it from there. By intrinsics, gcc copies the value to
+ * all lanes first, which is one more instruction on the ports of the multiply-adds for every four of them. */
 NF_INLINE float32x4_t nf_lane_f32(const float *at)
 {
     float32x4_t v;
