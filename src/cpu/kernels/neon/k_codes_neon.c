@@ -63,7 +63,10 @@ NF_INLINE void some_rows(const uint16_t *codes, size_t stride, const uint32_t *a
         }
     }
 #pragma GCC unroll 4
-    for (int i = 0; i < rows; i++) dots[i] = vaddvq_s32(vaddq_s32(low[i], high[i]));
+    for (int i = 0; i < rows; i++) { /* modulo 2^32: without signs, as gcc takes vaddq_s32 for one that does not overflow */
+        const uint32x4_t sum = vaddq_u32(vreinterpretq_u32_s32(low[i]), vreinterpretq_u32_s32(high[i]));
+        dots[i] = (int32_t)vaddvq_u32(sum);
+    }
 }
 
 void nf_k_dots_neon(const uint16_t *codes, size_t stride, const uint32_t *at, uint32_t at_count, const int16_t *query,

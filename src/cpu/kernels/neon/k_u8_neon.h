@@ -7,14 +7,15 @@
 
 #define NF_U8_PARTS 4 /* registers of products of a query with 16 points */
 
-/* floor(radius^2) minus the partial sums of squares: negative means out. */
+/* floor(radius^2) minus the partial sums of squares: negative means out. Modulo 2^32, so without
+ * signs: gcc takes vsubq_s32 for a subtraction that does not overflow. */
 NF_INLINE void nf_u8_values(const uint32x4_t product[NF_U8_PARTS], int32_t x_sum, const int32_t *y_sums,
                             int32x4_t value[NF_U8_PARTS])
 {
 #pragma GCC unroll 4
     for (int j = 0; j < NF_U8_PARTS; j++) {
-        const int32x4_t twice = vreinterpretq_s32_u32(vshlq_n_u32(product[j], 1));
-        value[j] = vsubq_s32(vsubq_s32(twice, vdupq_n_s32(x_sum)), vld1q_s32(y_sums + 4 * j));
+        const uint32x4_t less = vsubq_u32(vshlq_n_u32(product[j], 1), vdupq_n_u32((uint32_t)x_sum));
+        value[j] = vreinterpretq_s32_u32(vsubq_u32(less, vreinterpretq_u32_s32(vld1q_s32(y_sums + 4 * j))));
     }
 }
 
