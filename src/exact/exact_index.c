@@ -122,6 +122,7 @@ nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const n
     index->memory = memory;
     index->rows = data->rows;
     index->dims = data->dims;
+    index->dtype = data->dtype;
     nf_status status = nf_engine_for(ctx, NF_WORK_RADIUS, data->rows, data->dims, &index->ops);
     if (status >= 0) {
         status = nf_exact_build_points(ctx, index->ops, data, NULL, group_size_of(&taken, data->rows), memory,

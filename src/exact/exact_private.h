@@ -4,6 +4,7 @@
 #define NF_EXACT_PRIVATE_H
 
 #include "engine/engine.h"
+#include "nearfield/neighbours.h"
 #include "nearfield/radius.h"
 
 /* The steps, in order; nf_radius_step_name gives their names. */
@@ -25,6 +26,7 @@ struct nf_radius_index {
     nf_points           *points;
     uint64_t             rows;
     uint32_t             dims;
+    uint32_t             dtype;        /* nf_dtype of the data */
     double               step_seconds[NF_STEP_COUNT];
 };
 
