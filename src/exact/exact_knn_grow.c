@@ -21,6 +21,7 @@
 
 #include "core/core_pool.h"
 #include "matrix/matrix_convert.h"
+#include "matrix/matrix_exact.h"
 
 #define ROWS_PER_TASK 256u
 #define SAMPLE_ROWS 512u      /* of the data, for a first guess */
@@ -496,13 +497,6 @@ static int compare_doubles(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double distance_between(const double *x, const double *y, uint32_t dims)
-{
-    double sum = 0.0;
-    for (uint32_t i = 0; i < dims; i++) sum = fma(x[i] - y[i], x[i] - y[i], sum);
-    return sqrt(sum);
-}
-
 /* From distances of some rows to each other: a radius that is about right where the sample is not much smaller than the
  * data, and how fast the number of neighbours grows with it. */
 static double guess(grow *at, double *distances, uint64_t rows)
@@ -538,7 +532,7 @@ static nf_status guess_radius(grow *at, double *radius)
         uint64_t pair = 0;
         for (uint64_t i = 0; i < rows; i++) {
             for (uint64_t j = 0; j < i; j++) {
-                distances[pair++] = distance_between(values + i * dims, values + j * dims, dims);
+                distances[pair++] = nf_exact_distance(values + i * dims, values + j * dims, dims);
             }
         }
         *radius = guess(at, distances, rows);
