@@ -236,14 +236,16 @@ static const cli_example join_examples[] = {
 };
 
 static const char *const knn_text[] = {
-    "Finds the k nearest rows of DATA for each row of QUERIES, exactly, by comparing all pairs. Near is the smallest "
-    "Euclidean distance, the largest inner product (ip) or the largest cosine; equal distances are ordered by id.",
+    "Finds the k nearest rows of DATA for each row of QUERIES, exactly, or without QUERIES for each row of DATA, which is "
+    "not its own neighbour. Near is the smallest Euclidean distance, the largest inner product (ip) or the largest cosine; "
+    "equal distances are ordered by id.",
     "The suffix of the output says its format: .npz (arrays ids, distances, counts), .bin (big-ann ground truth), "
     ".ivecs (ids alone), .csv, .tsv or .txt (query, rank, id, distance).",
     NULL,
 };
 static const cli_example knn_examples[] = {
     {"nearfield knn base.fvecs query.fvecs -k 100 -o truth.npz", "the true neighbours, to measure recall with"},
+    {"nearfield knn data.npy -k 15 -o graph.npz", "the 15 nearest other rows of every row"},
     {"nearfield knn data.npy data.npy --query-rows 0:5 -k 3 --format csv -o -", "the nearest of the first five rows"},
     {"nearfield knn texts.npy question.npy -k 10 --metric cosine -o near.csv", "the largest cosines"},
     {NULL, NULL},
@@ -365,8 +367,8 @@ static const cli_example version_examples[] = {{"nearfield version", "version an
 const cli_command cli_commands[] = {
     {"join", "find all pairs of rows within a radius", "DATA [QUERIES] --radius R [-o FILE] [options]", join_text,
      join_examples, join_sets, 1, 2, cli_run_join},
-    {"knn", "find the k nearest rows, exactly", "DATA QUERIES -k K [-o FILE] [options]", knn_text, knn_examples,
-     knn_sets, 2, 2, cli_run_knn},
+    {"knn", "find the k nearest rows, exactly", "DATA [QUERIES] -k K [-o FILE] [options]", knn_text, knn_examples,
+     knn_sets, 1, 2, cli_run_knn},
     {"dbscan", "cluster rows by density", "DATA --radius R [--min-samples M] [-o FILE] [options]", dbscan_text,
      dbscan_examples, dbscan_sets, 1, 1, cli_run_dbscan},
     {"build", "make an index for approximate search", "DATA -o INDEX [options]", build_text, build_examples, build_sets,

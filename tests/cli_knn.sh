@@ -35,7 +35,28 @@ run 0 knn holes.csv holes.csv -k 2 -q --format csv -o - --skip-invalid
 printf '0,1,0,0\n0,2,4,1\n2,1,2,0\n2,2,4,4.242640687119285\n4,1,4,0\n4,2,0,1\n' >expected
 same out expected
 
+# Every row asks, itself left out: by number, so that the copy of row 0 is its neighbour.
+run 0 knn p.csv -k 2 -q --format csv -o -
+printf '0,1,3,0\n0,2,1,5\n1,1,0,5\n1,2,2,5\n2,1,1,5\n2,2,0,10\n3,1,0,0\n3,2,1,5\n' >expected
+same out expected
+run 0 knn p.csv -k 5 -q --format csv -o - --rows 1:3
+printf '1,1,2,5\n2,1,1,5\n' >expected
+same out expected
+run 0 knn p.csv -k 1 -q --format csv -o - --metric ip
+printf '0,1,1,0\n1,1,2,-50\n2,1,1,-50\n3,1,0,0\n' >expected
+sed -i 's/,-0$/,0/' out
+same out expected
+run 0 knn p.csv -k 9 -q --format csv -o - --metric cosine
+is "$(cut -d , -f 1 out | sort | uniq -c | tr -s ' \n' ' ')" " 3 0 3 1 3 2 3 3 " "three neighbours of each of four rows"
+run 0 knn holes.csv -k 2 -q --format csv -o - --skip-invalid
+printf '0,1,4,1\n0,2,2,5\n2,1,4,4.242640687119285\n2,2,0,5\n4,1,0,1\n4,2,2,4.242640687119285\n' >expected
+same out expected
+
 # The summary and the object.
+run 0 knn p.csv -k 3
+says out "neighbours  3 nearest by l2, exactly, each row's own left out"
+run 0 knn p.csv -k 3 --json -o n.npz
+is "$(json rows)/$(json queries)/$(json k)" "4/4/3" "numbers in the object of a self-join"
 run 0 knn p.csv q.csv -k 3
 says out "neighbours  3 nearest by l2, exactly"
 says out "not kept (-o FILE writes it)"
@@ -77,6 +98,12 @@ for options in "--threads 1" "--threads 3" "--isa scalar --query-rows 19000:1910
     same part.csv other.csv
 done
 
+# All letters with each other: the same as of the letters as queries, each with one neighbour more, itself left out.
+run 0 knn "$letter" -k 5 -q -o self.csv --rows 0:3000
+run 0 knn "$letter" "$letter" --rows 0:3000 --query-rows 0:3000 -k 6 -q -o other.csv
+awk -F , '$1 != $3 && n[$1]++ < 5 { print $1 "," n[$1] "," $3 "," $4 }' other.csv >expected
+same self.csv expected
+
 # Every format holds the same.
 for format in npz bin ivecs txt; do
     run 0 knn p.csv q.csv -k 3 -q -o n.$format
@@ -99,8 +126,12 @@ run 2 knn p.csv q.csv -k 10001
 one_line "--k is '10001'"
 run 2 knn p.csv q.csv --metric l1
 one_line "--metric is 'l1', allowed are l2|ip|cosine"
-run 2 knn p.csv
+run 2 knn
 one_line "an argument is missing"
+run 2 knn p.csv --query-rows 0:2
+one_line "--query-rows needs QUERIES"
+run 2 knn p.csv --metric ip -k 10000
+one_line "--k is 10000, at most 9999 are allowed with --metric ip and without QUERIES"
 run 2 knn p.csv q.csv -k 1 -o -
 one_line "'-o -' needs --format"
 run 2 knn p.csv q.csv -k 1 --format npz

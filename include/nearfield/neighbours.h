@@ -18,6 +18,7 @@
 
 #include "context.h"
 #include "matrix.h"
+#include "radius.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,6 +69,28 @@ NF_API const char *nf_metric_name(uint32_t metric);
 NF_API NF_NODISCARD nf_status nf_knn(nf_context *ctx, const nf_matrix *data, const nf_matrix *queries,
                                      const nf_knn_params *params, int64_t *ids, double *distances, uint32_t *counts,
                                      nf_knn_stats *stats);
+
+/*
+ * Finds the k nearest rows of an index (n x d) for each query (m x d), exactly, under L2: the answer that nf_knn gives, to
+ * the byte, without comparing all pairs where groups of rows can be left out. queries NULL: the data themselves, in the
+ * order of their rows; a row is not its own neighbour, by index, never by value, so that a row has at most n - 1 and a
+ * copy of it is one.
+ * ids: m x k; distances: m x k doubles; counts: m values, how many neighbours each query has (may be NULL). stats may be
+ * NULL; its struct_size is set before the call. queries may be of any type, with d that of the index.
+ * Any number of threads may use an index at once, each with a context of its own.
+ * Method: from the nearest groups of rows outwards where the engine does that (cpu). Elsewhere (cuda) by radius searches,
+ * each of the queries that have not found k yet, with larger radii, the first by a sample (named as future work in
+ * RT-HiSS, section VI); where a radius finds far too many, it is halved for these. docs/architecture.md.
+ * Time: O(m log n) box tests and d operations for each pair compared (stats.compared), on all threads of the context; at
+ * worst all pairs, or a small multiple of them where radii grow. Memory: that of the queries' own index, and on top batches of pairs, at most what
+ * the memory limit allows; where radii grow, up to 64 bytes per query.
+ * NF_ERR_ARGUMENT (k, metric, dims that differ), NF_ERR_UNSUPPORTED (a metric other than L2), NF_ERR_VALUE (NaN or
+ * infinity in queries: row and column named), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED, and of the cuda engine
+ * NF_ERR_DEVICE_MEMORY, NF_ERR_DEVICE.
+ */
+NF_API NF_NODISCARD nf_status nf_radius_knn(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                                            const nf_knn_params *params, int64_t *ids, double *distances,
+                                            uint32_t *counts, nf_knn_stats *stats);
 
 #ifdef __cplusplus
 }

@@ -28,5 +28,6 @@ const nf_engine_ops nf_cpu_engine = {
     .compress = nf_cpu_compress,
     .deliver = nf_cpu_deliver,
     .knn = nf_cpu_knn,
+    .points_read = nf_cpu_points_read,
     .ivf = &nf_cpu_ivf_ops,
 };

@@ -14,6 +14,7 @@
 #include "matrix/matrix_convert.h"
 
 #define ROWS_PER_TASK 4096u
+#define READ_PER_TASK 512u
 
 /* The narrowest store that holds every value of the type exactly. */
 static nf_store store_for(nf_dtype dtype, double *bias)
@@ -212,6 +213,31 @@ void nf_cpu_row_f64(const nf_points *points, uint64_t position, double *out)
                                                           : (double)((const int16_t *)(const void *)row)[k];
         out[points->dim_order[k]] = value + points->bias;
     }
+}
+
+typedef struct reading {
+    const nf_points *points;
+    const uint32_t  *rows;
+    uint64_t         count;
+    double          *values;
+} reading;
+
+static nf_status read_task(void *arg, uint64_t task, uint32_t worker)
+{
+    const reading *run = arg;
+    const uint64_t last = (task + 1) * READ_PER_TASK, end = last < run->count ? last : run->count;
+    (void)worker;
+    for (uint64_t i = task * READ_PER_TASK; i < end; i++) {
+        nf_cpu_row_f64(run->points, run->points->positions[run->rows[i]], run->values + i * run->points->dims);
+    }
+    return NF_OK;
+}
+
+nf_status nf_cpu_points_read(nf_context *ctx, const nf_points *points, const uint32_t *rows, uint64_t count,
+                             double *values)
+{
+    reading run = {points, rows, count, values};
+    return nf_pool_run(ctx, read_task, &run, (count + READ_PER_TASK - 1) / READ_PER_TASK);
 }
 
 nf_rows nf_cpu_group_rows(const nf_points *points, uint32_t group, double scale)

@@ -71,6 +71,10 @@ nf_status nf_cpu_build_boxes(nf_context *ctx, nf_points *points);
 /* The row at a position as binary64, in the caller's values and order of columns. */
 void nf_cpu_row_f64(const nf_points *points, uint64_t position, double *out);
 
+/* Rows by number, the same way, count x dims. */
+nf_status nf_cpu_points_read(nf_context *ctx, const nf_points *points, const uint32_t *rows, uint64_t count,
+                             double *values);
+
 /* The rows of a group, for packing. */
 nf_rows nf_cpu_group_rows(const nf_points *points, uint32_t group, double scale);
 

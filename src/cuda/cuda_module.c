@@ -25,6 +25,7 @@ static const nf_engine_ops cuda_engine = {
     .batch_rows = nf_cuda_batch_rows,
     .compress = nf_cuda_compress,
     .deliver = nf_cuda_deliver,
+    .points_read = nf_cuda_points_read,
     .ivf = &nf_cuda_ivf_ops,
 };
 

@@ -12,9 +12,11 @@
 
 #include "cuda_staging.h"
 #include "kernels/k_points.h"
+#include "kernels/k_rows.h"
 #include "matrix/matrix_convert.h"
 #include "engine/engine_dims.h"
 
+#define READ_BYTES ((uint64_t)64 << 20) /* of rows that go back; at least the longest row */
 #define CHUNK_BYTES ((uint64_t)256 << 20) /* of rows as they come; the longest row takes a 32nd part of it */
 
 static bool is_wide(nf_dtype dtype)
@@ -228,4 +230,50 @@ nf_status nf_cuda_select_dims(nf_context *ctx, nf_points *points, const nf_point
                                  cudaMemcpyHostToDevice, points->stream));
     NF_CUDA(ctx, cudaStreamSynchronize(points->stream));
     return NF_OK;
+}
+
+/* ---- rows back to the host ---- */
+
+static nf_status read_chunk(nf_context *ctx, const nf_points *points, cudaStream_t stream, const uint32_t *rows,
+                            uint64_t count, uint32_t *device_rows, double *device_values, double *values)
+{
+    const nf_k_rows from = {points->values, points->device_dim_place, points->dims, points->stride, points->wide};
+    NF_TRY(nf_progress_poll(ctx));
+    NF_TRY(nf_upload_rows(ctx, points->device, stream, device_rows, rows, 1, count * sizeof *rows, count * sizeof *rows));
+    NF_CUDA(ctx, nf_k_rows_by_id(&from, points->positions, device_rows, count, device_values, stream));
+    return nf_download(ctx, points->device, stream, values, device_values, count * points->dims * sizeof *values);
+}
+
+static nf_status read_chunks(nf_context *ctx, const nf_points *points, cudaStream_t stream, const uint32_t *rows,
+                             uint64_t count, double *values)
+{
+    const uint64_t fit = READ_BYTES / (points->dims * sizeof *values), most = fit < count ? fit : count;
+    void          *device_rows = NULL, *device_values = NULL;
+    nf_status      status = nf_device_alloc(ctx, points->device, stream, most, sizeof *rows, &device_rows);
+
+    if (status >= 0) {
+        status = nf_device_alloc(ctx, points->device, stream, most * points->dims, sizeof *values, &device_values);
+    }
+    for (uint64_t done = 0; status >= 0 && done < count; done += most) {
+        const uint64_t now = count - done < most ? count - done : most;
+        status = read_chunk(ctx, points, stream, rows + done, now, device_rows, device_values, values + done * points->dims);
+    }
+    (void)cudaStreamSynchronize(stream);
+    nf_device_free(points->device, stream, device_values);
+    nf_device_free(points->device, stream, device_rows);
+    return status;
+}
+
+/* On a stream of its own: other contexts may use the points at the same time. */
+nf_status nf_cuda_points_read(nf_context *ctx, const nf_points *points, const uint32_t *rows, uint64_t count,
+                              double *values)
+{
+    cudaStream_t stream = NULL;
+    if (count == 0) return NF_OK;
+    NF_TRY(nf_device_enter(ctx, points->device));
+    NF_CUDA(ctx, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    const nf_status status = read_chunks(ctx, points, stream, rows, count, values);
+    (void)cudaStreamSynchronize(stream);
+    (void)cudaStreamDestroy(stream);
+    return status;
 }

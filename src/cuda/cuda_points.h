@@ -59,5 +59,7 @@ void nf_cuda_points_describe(const nf_points *points, nf_points_info *info);
 nf_status nf_cuda_select_dims(nf_context *ctx, nf_points *points, const nf_points *like);
 nf_status nf_cuda_group(nf_context *ctx, nf_points *points, uint32_t group_size);
 nf_status nf_cuda_order(nf_context *ctx, nf_points *points);
+nf_status nf_cuda_points_read(nf_context *ctx, const nf_points *points, const uint32_t *rows, uint64_t count,
+                              double *values);
 
 #endif

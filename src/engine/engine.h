@@ -128,14 +128,27 @@ typedef struct nf_engine_ops {
     nf_status (*knn)(nf_context *ctx, const nf_matrix *data, const nf_matrix *queries, const nf_knn_params *params,
                      int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats);
 
+    /* k nearest neighbours under L2, from the nearest groups outwards; NULL: the engine has none. In the order of queries'
+     * ids (row numbers): ids and distances queries x k, counts may be NULL; a row with fewer than k ends with -1 and
+     * +infinity. self_join: queries == data, a row is not its own neighbour (by index, never by value). Order: delivered
+     * distance, then id. stats is not NULL, and added to. */
+    nf_status (*knn_points)(nf_context *ctx, const nf_points *data, const nf_points *queries, bool self_join, uint32_t k,
+                            int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats);
+    /* Values of count rows, by row number, in the caller's order of columns: count x dims. Binary64 holds every value of
+     * every type. After order(). */
+    nf_status (*points_read)(nf_context *ctx, const nf_points *points, const uint32_t *rows, uint64_t count,
+                             double *values);
+
     /* ---- approximate k nearest neighbours ---- */
     const nf_ivf_ops *ivf;
 } nf_engine_ops;
 
-typedef enum nf_work { NF_WORK_RADIUS, NF_WORK_KNN, NF_WORK_IVF } nf_work;
+/* NF_WORK_KNN_L2: k nearest neighbours under L2, which radius searches find, too. */
+typedef enum nf_work { NF_WORK_RADIUS, NF_WORK_KNN, NF_WORK_IVF, NF_WORK_KNN_L2 } nf_work;
 
 /* The engine for work on data of that many rows and dims (0 where not known): what the context asks for, or the best one.
- * Out of *out the operations of that work are there: for NF_WORK_KNN knn, for NF_WORK_IVF ivf. The context notes the
+ * Out of *out the operations of that work are there: for NF_WORK_KNN knn, for NF_WORK_KNN_L2 knn or those of points and
+ * searches, for NF_WORK_IVF ivf. The context notes the
  * choice. NF_ERR_ENGINE: an engine asked for cannot run; NF_ERR_UNSUPPORTED: it does not do this work. */
 nf_status nf_engine_for(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out);
 

@@ -17,7 +17,8 @@ extern const nf_engine_ops nf_cpu_engine;
 #define TEXT_OF_MACRO(macro) TEXT_OF(macro)
 #define TEXT_OF(token) #token
 
-static const char *const work_names[] = {"joins by radius", "exact k nearest neighbours", "approximate search"};
+static const char *const work_names[] = {"joins by radius", "exact k nearest neighbours by inner product or cosine",
+                                         "approximate search", "exact k nearest neighbours"};
 
 /* ---- the cuda module: opened once in a process ---- */
 
@@ -66,7 +67,8 @@ nf_status nf_engine_check(nf_engine_kind engine, int32_t device, char text[NF_DE
 
 static bool does_work(const nf_engine_ops *ops, nf_work work)
 {
-    return work == NF_WORK_RADIUS || (work == NF_WORK_KNN ? ops->knn != NULL : ops->ivf != NULL);
+    if (work == NF_WORK_IVF) return ops->ivf != NULL;
+    return work != NF_WORK_KNN || ops->knn != NULL;
 }
 
 static nf_status use_cpu(nf_context *ctx, const char *why, const nf_engine_ops **out)
@@ -130,7 +132,9 @@ static nf_status choose(nf_context *ctx, nf_work work, uint64_t rows, uint32_t d
     const char      *reason = "";
     char             why[NF_ENGINE_WHY];
 
-    if (work == NF_WORK_KNN) return use_cpu(ctx, "the cuda engine is for joins by radius and approximate search", out);
+    if (work == NF_WORK_KNN || work == NF_WORK_KNN_L2) {
+        return use_cpu(ctx, "the cuda engine is for joins by radius and approximate search", out);
+    }
     if (nf_context_isa_named(ctx)) return use_cpu(ctx, "an instruction set was asked for", out);
     if (rows < AUTO_ROWS) return use_cpu(ctx, "fewer than " TEXT_OF_MACRO(AUTO_ROWS) " rows", out);
     if (!describe_cuda(nf_context_settings(ctx)->device, &about, &reason)) return use_cpu(ctx, reason, out);

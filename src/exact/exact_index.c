@@ -146,6 +146,7 @@ nf_status nf_radius_index_create(nf_context *ctx, const nf_matrix *data, const n
     index->rows = data->rows;
     index->dims = data->dims;
     index->metric = taken.metric;
+    index->dtype = data->dtype;
     nf_status status = nf_engine_for(ctx, NF_WORK_RADIUS, data->rows, data->dims, &index->ops);
     if (status >= 0) status = build_points(ctx, index, data, group_size_of(&taken, data->rows));
     if (status < 0) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/core_pool.h"
+#include "exact_knn_grow.h"
 #include "exact_private.h"
 #include "matrix/matrix_convert.h"
 #include "nearfield/neighbours.h"
@@ -102,6 +103,85 @@ static void give_stats(const nf_knn_stats *stats, nf_knn_stats *out)
     out->struct_size = size;
 }
 
+/* ---- through an index ---- */
+
+/* Arrays that are there, and a metric that radius searches have. */
+static nf_status check_outputs(nf_context *ctx, uint64_t queries, const int64_t *ids, const double *distances)
+{
+    if (queries == 0 || (ids != NULL && distances != NULL)) return NF_OK;
+    return nf_fail(ctx, NF_ERR_ARGUMENT, "ids or distances are NULL");
+}
+
+/* L2 by an index, in the way that its engine has. queries NULL: the data themselves. */
+static nf_status search_index(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries, uint32_t k,
+                              int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats)
+{
+    const nf_engine_ops *ops = index->ops;
+    nf_points           *own = NULL;
+    double               step_seconds[NF_STEP_COUNT] = {0};
+
+    if (ops->knn_points == NULL) {
+        const nf_grow_rules rules = nf_grow_rules_default();
+        return nf_exact_knn_grow(ctx, index, queries, k, &rules, ids, distances, counts, stats);
+    }
+    if (queries != NULL) {
+        NF_TRY(nf_exact_build_points(ctx, ops, queries, index->points, 0, nf_context_memory(ctx), step_seconds, &own));
+    }
+    const nf_status status = ops->knn_points(ctx, index->points, own != NULL ? own : index->points, queries == NULL, k,
+                                             ids, distances, counts, stats);
+    if (own != NULL) ops->points_close(own);
+    return status;
+}
+
+nf_status nf_radius_knn(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                        const nf_knn_params *params, int64_t *ids, double *distances, uint32_t *counts,
+                        nf_knn_stats *stats)
+{
+    if (ctx == NULL) return NF_ERR_ARGUMENT;
+    nf_context_begin(ctx);
+    const double  started = nf_now();
+    nf_knn_params own;
+    nf_knn_stats  done = {.struct_size = sizeof done};
+
+    NF_TRY(take_params(ctx, params, &own));
+    if (index == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "index is NULL");
+    if (own.metric != NF_METRIC_L2 || index->metric != NF_METRIC_L2) {
+        return nf_fail(ctx, NF_ERR_UNSUPPORTED, "metric is %s, of the index %s; by an index only l2 is searched, nf_knn has the others",
+                       nf_metric_name(own.metric), nf_metric_name(index->metric));
+    }
+    if (queries != NULL) {
+        NF_TRY(nf_exact_check_matrix(ctx, queries, "queries"));
+        if (queries->dims != index->dims) {
+            return nf_fail(ctx, NF_ERR_ARGUMENT, "queries have %u dims, the data have %u", queries->dims, index->dims);
+        }
+    }
+    NF_TRY(check_outputs(ctx, queries != NULL ? queries->rows : index->rows, ids, distances));
+    if (queries != NULL) NF_TRY(check_values(ctx, queries, "queries"));
+    NF_TRY(search_index(ctx, index, queries, own.k, ids, distances, counts, &done));
+    done.seconds = nf_now() - started;
+    give_stats(&done, stats);
+    return NF_OK;
+}
+
+/* ---- matrices ---- */
+
+/* Whether an index made for this one search pays: where its groups leave out more than it costs to make. */
+static bool index_pays(const nf_matrix *data, const nf_matrix *queries, uint32_t k)
+{
+    return data->dims <= 8 && data->rows >= 4096 && queries->rows >= data->rows / 64 && k <= data->rows / 64;
+}
+
+static nf_status build_and_search(nf_context *ctx, const nf_engine_ops *ops, const nf_matrix *data,
+                                  const nf_matrix *queries, uint32_t k, int64_t *ids, double *distances,
+                                  uint32_t *counts, nf_knn_stats *stats)
+{
+    nf_radius_index index = {.ops = ops, .rows = data->rows, .dims = data->dims, .dtype = data->dtype};
+    NF_TRY(nf_exact_build_points(ctx, ops, data, NULL, 0, nf_context_memory(ctx), index.step_seconds, &index.points));
+    const nf_status status = search_index(ctx, &index, queries, k, ids, distances, counts, stats);
+    ops->points_close(index.points);
+    return status;
+}
+
 nf_status nf_knn(nf_context *ctx, const nf_matrix *data, const nf_matrix *queries, const nf_knn_params *params,
                  int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats)
 {
@@ -114,14 +194,17 @@ nf_status nf_knn(nf_context *ctx, const nf_matrix *data, const nf_matrix *querie
 
     NF_TRY(take_params(ctx, params, &own));
     NF_TRY(check_matrices(ctx, data, queries));
-    if (queries->rows > 0 && (ids == NULL || distances == NULL)) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "ids or distances are NULL");
-    }
-    NF_TRY(nf_engine_for(ctx, NF_WORK_KNN, data->rows, data->dims, &ops));
+    NF_TRY(check_outputs(ctx, queries->rows, ids, distances));
+    NF_TRY(nf_engine_for(ctx, own.metric == NF_METRIC_L2 ? NF_WORK_KNN_L2 : NF_WORK_KNN, data->rows, data->dims, &ops));
     nf_progress_begin(ctx, "check", 0);
     NF_TRY(check_values(ctx, data, "data"));
     NF_TRY(check_values(ctx, queries, "queries"));
-    NF_TRY(ops->knn(ctx, data, queries, &own, ids, distances, counts, &done));
+    const bool l2 = own.metric == NF_METRIC_L2;
+    if (ops->knn == NULL || (l2 && ops->knn_points != NULL && index_pays(data, queries, own.k))) {
+        NF_TRY(build_and_search(ctx, ops, data, queries, own.k, ids, distances, counts, &done));
+    } else {
+        NF_TRY(ops->knn(ctx, data, queries, &own, ids, distances, counts, &done));
+    }
     done.seconds = nf_now() - started;
     give_stats(&done, stats);
     return NF_OK;

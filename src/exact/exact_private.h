@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "engine/engine.h"
+#include "nearfield/neighbours.h"
 #include "nearfield/radius.h"
 
 /* The steps, in order; nf_radius_step_name gives their names. */
@@ -30,6 +31,7 @@ struct nf_radius_index {
     uint32_t             metric;    /* NF_METRIC_L2 or NF_METRIC_COSINE */
     uint32_t            *kept;      /* cosine: the data's row of each point, ascending; NULL: all rows */
     uint64_t             zero_rows;
+    uint32_t             dtype;        /* nf_dtype of the data */
     double               step_seconds[NF_STEP_COUNT];
 };
 

@@ -243,6 +243,31 @@ extern "C" cudaError_t nf_k_rows_by_column(const nf_k_rows *from, uint64_t rows,
     return nf_k_launched();
 }
 
+template <typename Value>
+static __global__ void by_id_kernel(nf_k_rows from, const uint32_t *positions, const uint32_t *ids, uint64_t count,
+                                    double *to)
+{
+    for (uint64_t i = blockIdx.x; i < count; i += gridDim.x) {
+        const Value *values = (const Value *)from.values + (uint64_t)positions[ids[i]] * from.stride;
+        for (uint32_t k = threadIdx.x; k < from.dims; k += blockDim.x) {
+            to[i * from.dims + k] = (double)values[from.dim_place[k]];
+        }
+    }
+}
+
+extern "C" cudaError_t nf_k_rows_by_id(const nf_k_rows *from, const uint32_t *positions, const uint32_t *ids,
+                                       uint64_t count, double *to, cudaStream_t stream)
+{
+    const unsigned most = 1u << 20, blocks = count == 0 ? 1u : count < most ? (unsigned)count : most;
+    const unsigned threads = from->dims <= 32 ? 32u : THREADS;
+    if (from->wide) {
+        NF_LAUNCH(by_id_kernel<double>, blocks, threads, 0, stream)(*from, positions, ids, count, to);
+    } else {
+        NF_LAUNCH(by_id_kernel<float>, blocks, threads, 0, stream)(*from, positions, ids, count, to);
+    }
+    return nf_k_launched();
+}
+
 static __global__ void narrow_kernel(const double *from, uint64_t count, double radius, float *to)
 {
     const uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;

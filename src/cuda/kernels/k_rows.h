@@ -111,6 +111,9 @@ typedef struct nf_k_distances {
 bool nf_k_distances_by_column(uint32_t dims);
 /* Makes that copy: rows * stride values of the same type. */
 cudaError_t nf_k_rows_by_column(const nf_k_rows *from, uint64_t rows, void *to, cudaStream_t stream);
+/* to[i][column] = the row of id ids[i] in the caller's order of columns: count * dims values. positions: id -> position. */
+cudaError_t nf_k_rows_by_id(const nf_k_rows *from, const uint32_t *positions, const uint32_t *ids, uint64_t count,
+                            double *to, cudaStream_t stream);
 /* Distances of the entries of a piece, whose longest row is longest; long_rows: the ranks of rows in the classes from
  * NF_K_ROW_16384 on. */
 cudaError_t nf_k_row_distances(const nf_k_piece *piece, const nf_k_distances *distances, const uint32_t *long_rows,
