@@ -31,6 +31,25 @@ uint64_t nf_k_rows_in_box_avx512(const float *columns, const float *low, const f
     return inside;
 }
 
+uint64_t nf_k_rows_near_box_avx512(const float *columns, const float *low, const float *high, uint32_t dims,
+                                   const float *most)
+{
+    uint64_t near = 0;
+    for (uint32_t row = 0; row < NF_TILE; row += 16) {
+        __m512 sum = _mm512_setzero_ps();
+        for (uint32_t k = 0; k < dims; k++) { /* max gives its second operand where either is not a number */
+            const __m512 value = _mm512_loadu_ps(columns + k * NF_TILE + row);
+            const __m512 below = _mm512_sub_ps(_mm512_set1_ps(low[k]), value);
+            const __m512 above = _mm512_sub_ps(value, _mm512_set1_ps(high[k]));
+            const __m512 gap = _mm512_max_ps(_mm512_max_ps(below, above), _mm512_setzero_ps());
+            sum = _mm512_fmadd_ps(gap, gap, sum);
+        }
+        const __mmask16 far = _mm512_cmp_ps_mask(sum, _mm512_loadu_ps(most + row), _CMP_GT_OQ);
+        near |= (uint64_t)(uint16_t)~far << row;
+    }
+    return near;
+}
+
 void nf_kernels_override_avx512(nf_kernels *table)
 {
     table->isa = "avx512";
@@ -43,4 +62,5 @@ void nf_kernels_override_avx512(nf_kernels *table)
     table->refine_u8 = nf_k_refine_u8_avx512;
     table->mask_positions = nf_k_mask_positions_avx512;
     table->rows_in_box = nf_k_rows_in_box_avx512;
+    table->rows_near_box = nf_k_rows_near_box_avx512;
 }

@@ -83,6 +83,22 @@ uint64_t nf_k_rows_in_box_scalar(const float *columns, const float *low, const f
     return inside;
 }
 
+uint64_t nf_k_rows_near_box_scalar(const float *columns, const float *low, const float *high, uint32_t dims,
+                                   const float *most)
+{
+    uint64_t near = 0;
+    for (uint32_t row = 0; row < NF_TILE; row++) {
+        float sum = 0.0f;
+        for (uint32_t k = 0; k < dims; k++) {
+            const float value = columns[k * NF_TILE + row], below = low[k] - value, above = value - high[k];
+            const float gap = below > above ? below : above;
+            sum += gap > 0.0f ? gap * gap : 0.0f;
+        }
+        near |= (uint64_t) !(sum > most[row]) << row;
+    }
+    return near;
+}
+
 float nf_k_gap_square_scalar(const float *a, const float *b, uint32_t dims)
 {
     float sum = 0.0f;
@@ -161,6 +177,7 @@ void nf_kernels_fill_scalar(nf_kernels *table)
         .ids_above = nf_k_ids_above_scalar,
         .sort_ids = nf_k_sort_ids_scalar,
         .rows_in_box = nf_k_rows_in_box_scalar,
+        .rows_near_box = nf_k_rows_near_box_scalar,
         .gap_square = nf_k_gap_square_scalar,
         .distance_square = nf_k_distance_square_scalar,
         .sums = nf_k_sums_scalar,
