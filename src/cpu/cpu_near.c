@@ -7,8 +7,8 @@
 
 #include "core/core_pool.h"
 
-#define MOST_AT_ONCE 256u
 #define BUNDLE_BYTES (384ull << 10)   /* panels of a bundle should stay in the second-level cache */
+#define WAIT_BYTES (4ull << 20)       /* of a bundle, for rows that wait */
 #define BUNDLE_DIMS 24u               /* below, a panel is packed for one query group as fast as it is looked up */
 #define SMALLEST_RADIUS 0x1p-50       /* of the binary32 rules; a larger radius than asked for is right, too */
 
@@ -45,25 +45,27 @@ static void update_largest(nf_near_slot *slot)
     float  square = 0.0f;
     double radius = 0.0;
     for (uint32_t q = 0; q < slot->count; q++) {
-        square = fmaxf(square, slot->square[q]);
-        radius = fmax(radius, slot->radius[q]);
+        square = slot->square[q] > square ? slot->square[q] : square;
+        radius = slot->radius[q] > radius ? slot->radius[q] : radius;
     }
     slot->largest_square = square;
     slot->largest = radius;
 }
 
-/* Offers the rows from position begin to end to every query of the slot. */
-static void offer_range(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t begin, uint32_t end)
+/* Seeds every query of the slot with the rows from position begin to end. */
+static void seed_slot(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t begin, uint32_t end)
 {
-    uint32_t at[MOST_AT_ONCE];
-    for (uint32_t q = 0; q < slot->count; q++) {
-        const uint32_t own = run->self_join ? slot->begin + q : UINT32_MAX;
-        uint32_t       count = 0;
-        for (uint32_t position = begin; position < end; position++) {
-            at[count] = position;
-            count += position != own;
+    uint32_t *at = worker->at;
+    for (uint32_t i = 0; i < end - begin; i++) at[i] = begin + i;
+    for (uint32_t q = 0; q < slot->count && !nf_context_stopping(run->ctx); q++) {
+        if (!run->self_join) {
+            nf_near_seed(run, worker, slot, q, at, end - begin);
+            continue;
         }
-        if (count > 0) nf_near_offer(run, worker, slot, q, at, count);
+        const uint32_t own = slot->begin + q - begin; /* in a self-join the seed holds the slot's own group */
+        at[own] = end - 1;
+        nf_near_seed(run, worker, slot, q, at, end - begin - 1);
+        at[own] = begin + own;
     }
     worker->compared += (uint64_t)slot->count * (end - begin);
 }
@@ -82,13 +84,7 @@ static void open_slot(const nf_near_run *run, nf_near_worker *worker, nf_near_sl
     }
     load_columns(run, worker, slot);
     slot->seed = seed_groups(run, nf_near_first_group(run, group));
-    const uint32_t end = run->data->group_start[slot->seed.to];
-    for (uint32_t begin = run->data->group_start[slot->seed.from]; begin < end;) {
-        if (nf_context_stopping(run->ctx)) break;
-        const uint32_t part = end - begin < MOST_AT_ONCE ? end : begin + MOST_AT_ONCE;
-        offer_range(run, worker, slot, begin, part);
-        begin = part;
-    }
+    seed_slot(run, worker, slot, run->data->group_start[slot->seed.from], run->data->group_start[slot->seed.to]);
     update_largest(slot);
 }
 
@@ -176,16 +172,17 @@ static void pack_slot(const nf_search *search, nf_near_slot *slot)
 
 /* ---- visits ---- */
 
-static void offer_mask(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, uint32_t group,
+/* Returns whether the query's radius is smaller now. */
+static bool offer_mask(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, uint32_t group,
                        uint64_t mask)
 {
-    uint32_t     at[NF_TILE + 8];
-    const double before = slot->radius[q];
+    uint32_t at[NF_TILE + 8];
 
-    if ((slot->settled >> q & 1) != 0 && nf_near_no_lower_id(run, slot, q, group)) return;
-    nf_near_offer(run, worker, slot, q, at,
-                  run->kernels->mask_positions(mask, run->data->group_start[group], at));
-    if (slot->radius[q] != before) set_limits(&worker->search, slot, q);
+    if ((slot->settled >> q & 1) != 0 && nf_near_no_lower_id(run, slot, q, group)) return false;
+    const uint32_t count = run->kernels->mask_positions(mask, run->data->group_start[group], at);
+    if (!nf_near_offer(run, worker, slot, q, at, count)) return false;
+    set_limits(&worker->search, slot, q);
+    return true;
 }
 
 static void visit_slot(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t group, uint64_t rows)
@@ -193,17 +190,15 @@ static void visit_slot(const nf_near_run *run, nf_near_worker *worker, nf_near_s
     uint64_t       maybe[NF_TILE], sure[NF_TILE];
     const nf_panel panel = {.values = slot->values, .limits_out = &slot->out, .limits_in = &slot->in,
                             .group = slot->group, .count = slot->count};
-    bool           offered = false;
+    bool           smaller = false;
 
     nf_tile_run(&worker->search, &panel, &worker->points, rows, maybe, sure);
     worker->compared += (uint64_t)__builtin_popcountll(rows) * worker->points.count;
     for (; rows != 0; rows &= rows - 1) {
         const uint32_t q = (uint32_t)__builtin_ctzll(rows);
-        if (maybe[q] == 0) continue;
-        offer_mask(run, worker, slot, q, group, maybe[q]);
-        offered = true;
+        if (maybe[q] != 0 && offer_mask(run, worker, slot, q, group, maybe[q])) smaller = true;
     }
-    if (offered) update_largest(slot);
+    if (smaller) update_largest(slot);
 }
 
 static void visit_groups(const nf_near_run *run, nf_near_worker *worker, uint32_t slots)
@@ -253,7 +248,7 @@ static nf_status near_task(void *arg, uint64_t task, uint32_t number)
     clear_visits(run, worker);
     if (nf_context_stopping(run->ctx)) return NF_OK; /* the pool says why */
     for (uint32_t s = 0; s < slots; s++) {
-        for (uint32_t q = 0; q < worker->slots[s].count; q++) nf_near_finish(run, &worker->slots[s], q);
+        for (uint32_t q = 0; q < worker->slots[s].count; q++) nf_near_finish(run, worker, &worker->slots[s], q);
     }
     nf_progress_add(run->ctx, rows);
     return NF_OK;
@@ -280,31 +275,49 @@ static nf_status allocate_worker(nf_near_run *run, nf_near_worker *worker)
     if (worker->slots == NULL) return nf_alloc_status(ctx);
     for (uint32_t s = 0; s < run->bundle; s++) {
         worker->slots[s].values = nf_alloc(ctx, NF_TILE * dims, sizeof(double));
-        if (worker->slots[s].values == NULL) return nf_alloc_status(ctx);
+        worker->slots[s].entries = nf_alloc(ctx, (uint64_t)NF_TILE * run->wait_room, sizeof *worker->entries);
+        if (worker->slots[s].values == NULL || worker->slots[s].entries == NULL) return nf_alloc_status(ctx);
     }
     worker->points.values = nf_alloc(ctx, NF_TILE * dims, sizeof(double));
     worker->points.limits_out = nf_alloc(ctx, (uint64_t)NF_MAX_STOPS * NF_TILE, sizeof(float));
     worker->points.limits_in = nf_alloc(ctx, NF_TILE, sizeof(double));
     worker->x = nf_alloc(ctx, dims, sizeof(double));
     worker->y = nf_alloc(ctx, dims, sizeof(double));
+    worker->at = nf_alloc(ctx, run->seed_room, sizeof *worker->at);
+    worker->distances = nf_alloc(ctx, run->seed_room, sizeof *worker->distances);
+    worker->entries = nf_alloc(ctx, run->seed_room, sizeof *worker->entries);
+    worker->spare = nf_alloc(ctx, run->seed_room, sizeof *worker->spare);
+    worker->bucket_of = nf_alloc(ctx, run->seed_room, sizeof *worker->bucket_of);
+    worker->buckets = nf_alloc(ctx, NF_NEAR_BUCKETS, sizeof *worker->buckets);
     worker->low = nf_alloc(ctx, run->test_dims, sizeof(float));
     worker->high = nf_alloc(ctx, run->test_dims, sizeof(float));
     worker->visits = nf_alloc(ctx, groups, sizeof *worker->visits);
     worker->key = nf_alloc(ctx, groups, sizeof *worker->key);
     worker->slots_of = nf_alloc_zero(ctx, groups, sizeof *worker->slots_of);
     const bool all = worker->points.values != NULL && worker->points.limits_out != NULL &&
-                     worker->points.limits_in != NULL && worker->x != NULL && worker->y != NULL && worker->low != NULL &&
-                     worker->high != NULL && worker->visits != NULL && worker->key != NULL && worker->slots_of != NULL;
+                     worker->points.limits_in != NULL && worker->x != NULL && worker->y != NULL && worker->at != NULL &&
+                     worker->distances != NULL && worker->entries != NULL && worker->spare != NULL &&
+                     worker->bucket_of != NULL && worker->buckets != NULL && worker->low != NULL && worker->high != NULL &&
+                     worker->visits != NULL && worker->key != NULL && worker->slots_of != NULL;
     return all ? NF_OK : nf_alloc_status(ctx);
 }
 
 static void release_worker(const nf_near_run *run, nf_near_worker *worker)
 {
-    for (uint32_t s = 0; worker->slots != NULL && s < run->bundle; s++) nf_free(worker->slots[s].values);
+    for (uint32_t s = 0; worker->slots != NULL && s < run->bundle; s++) {
+        nf_free(worker->slots[s].values);
+        nf_free(worker->slots[s].entries);
+    }
     nf_free(worker->slots);
     nf_panel_close(&worker->points);
     nf_free(worker->x);
     nf_free(worker->y);
+    nf_free(worker->at);
+    nf_free(worker->distances);
+    nf_free(worker->entries);
+    nf_free(worker->spare);
+    nf_free(worker->bucket_of);
+    nf_free(worker->buckets);
     nf_free(worker->low);
     nf_free(worker->high);
     nf_free(worker->visits);
@@ -376,7 +389,8 @@ static uint32_t choose_bundle(const nf_near_run *run)
     if (run->data->dims < BUNDLE_DIMS) return 1;
     const uint64_t fit = BUNDLE_BYTES / panel_bytes(run);
     const uint64_t share = run->queries->group_count / (4 * (uint64_t)nf_context_threads(run->ctx));
-    const uint64_t most = fit < share ? fit : share;
+    const uint64_t room = WAIT_BYTES / ((uint64_t)NF_TILE * run->wait_room * sizeof(nf_near_entry));
+    const uint64_t most = fit < share ? (fit < room ? fit : room) : (share < room ? share : room);
     return most < 1 ? 1 : most < NF_NEAR_MOST_BUNDLE ? (uint32_t)most : NF_NEAR_MOST_BUNDLE;
 }
 
@@ -390,6 +404,8 @@ static void prepare(nf_near_run *run)
     run->widening = 1.0 + 4.0 * (dims + 8.0) * 0x1p-24;
     run->underflow = (dims + 8.0) * 0x1p-149;
     run->slack = run->queries->store == NF_STORE_F64 ? run->queries->largest * 0x1p-23 + 0x1p-149 : 0.0;
+    run->wait_room = run->k / 2 > NF_TILE ? run->k / 2 : NF_TILE;
+    run->seed_room = run->k + run->wait_room + 1; /* the last group of a seed may be needed for one row alone */
     run->bundle = choose_bundle(run);
 }
 

@@ -27,6 +27,15 @@
 #define NF_NEAR_MOST_BUNDLE 8u
 #define NF_NEAR_GAP_DIMS 8u    /* up to so many dims groups are visited by the gap between boxes, else by centroids */
 
+#define NF_NEAR_AT_ONCE 256u   /* rows of which distances are computed at once */
+#define NF_NEAR_BUCKETS 2048u
+
+/* A row of the data, as a query sees it. */
+typedef struct nf_near_entry {
+    double   distance;
+    uint32_t id;
+} nf_near_entry;
+
 typedef union nf_near_limits {
     float   f32[NF_MAX_STOPS * NF_TILE];
     int32_t i32[NF_MAX_STOPS * NF_TILE];
@@ -39,7 +48,8 @@ typedef struct nf_near_slot {
     uint64_t       all;                  /* a bit for each row */
     uint64_t       settled;              /* rows whose k-th distance is 0: only lower ids count from then on */
     nf_group_range seed;
-    uint32_t       found[NF_TILE];
+    uint32_t       found[NF_TILE], waiting[NF_TILE];
+    nf_near_entry *entries;              /* those that wait: wait_room for each row, where k is not small */
     double         radius[NF_TILE];      /* no row beyond it is among the k nearest */
     float          square[NF_TILE];      /* of it, widened for the rounding of gaps in binary32 */
     float          largest_square;
@@ -54,6 +64,11 @@ typedef struct nf_near_worker {
     nf_near_slot *slots;
     nf_panel      points;
     double       *x, *y;    /* rows as binary64 */
+    uint32_t     *at;       /* positions of a seed: seed_room of them, as of the following */
+    double       *distances;
+    nf_near_entry *entries, *spare;
+    uint16_t     *bucket_of;
+    uint32_t     *buckets;  /* NF_NEAR_BUCKETS */
     float        *low, *high;
     uint64_t     *visits;   /* a heap: the bits of the key, then the rank of the group */
     float        *key;      /* per group, valid where slots_of is not 0 */
@@ -67,7 +82,7 @@ typedef struct nf_near_run {
     const nf_points  *data, *queries;
     const nf_kernels *kernels;
     bool              self_join, same_store;
-    uint32_t          k, bundle, test_dims;
+    uint32_t          k, bundle, test_dims, seed_room, wait_room;
     double            factor;     /* from a delivered distance to a radius that holds all rows of at most that distance */
     double            widening, underflow; /* as in cpu_hits.c */
     double            slack;      /* what binary32 may take off a query's coordinate */
@@ -83,15 +98,20 @@ typedef struct nf_near_run {
 
 /* ---- cpu_near_keep.c: what a query keeps, in the caller's arrays ---- */
 
-/* Offers the rows of the data at positions at[] (at most 256) to a query, the slot's row q. */
-void nf_near_offer(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, const uint32_t *at,
+/* Gives a query, the slot's row q, its first neighbours: of the rows of the data at positions at[], which are at least k or
+ * all that there are. */
+void nf_near_seed(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, const uint32_t *at,
+                  uint32_t count);
+
+/* Offers more rows (at most NF_TILE) to a query that has k neighbours. Returns whether its radius is smaller now. */
+bool nf_near_offer(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, const uint32_t *at,
                    uint32_t count);
 
 /* Whether all ids of a group of the data are above those that a query has kept, whose k-th distance is 0. */
 bool nf_near_no_lower_id(const nf_near_run *run, const nf_near_slot *slot, uint32_t q, uint32_t group);
 
-/* Puts what was kept in order, and fills up. */
-void nf_near_finish(const nf_near_run *run, const nf_near_slot *slot, uint32_t q);
+/* Takes what waits, fills up, and counts. */
+void nf_near_finish(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q);
 
 /* ---- cpu_near_visit.c: which groups, in which order ---- */
 

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a query keeps: the k least (delivered distance, id) so far, in the caller's own arrays. Few are kept in order; many
- * in a heap with the greatest on top, which is sorted in the end.
+ * What a query keeps: the k least (delivered distance, id) so far, in order, in the caller's own arrays. The seed fills them
+ * at once. Later rows come a few at a time: few kept ones make room for them at their place, many let them wait until it is
+ * worth while to sort all again.
  */
 #include <math.h>
+#include <string.h>
 
 #include "cpu_near.h"
 #include "matrix/matrix_exact.h"
 
-#define MOST_SORTED 48u /* up to this k neighbours are kept in order */
-#define MOST_AT_ONCE 256u
+#define MOST_PICKED 16u  /* up to this k the seed is cut by a bound of its k-th distance before it is sorted */
+#define MOST_BUCKETS NF_NEAR_BUCKETS
+#define MOST_IN_BUCKET 24u
 
 typedef struct kept {
     int64_t *ids;
@@ -22,49 +25,9 @@ static kept kept_of(const nf_near_run *run, const nf_near_slot *slot, uint32_t q
     return (kept){.ids = run->ids + at, .distances = run->distances + at};
 }
 
-static inline bool before(double a, int64_t a_id, double b, int64_t b_id)
+static inline bool before(const nf_near_entry *a, const nf_near_entry *b)
 {
-    return a < b || (a == b && a_id < b_id);
-}
-
-static void insert(const kept *to, uint32_t at, double distance, int64_t id)
-{
-    for (; at > 0 && before(distance, id, to->distances[at - 1], to->ids[at - 1]); at--) {
-        to->distances[at] = to->distances[at - 1];
-        to->ids[at] = to->ids[at - 1];
-    }
-    to->distances[at] = distance;
-    to->ids[at] = id;
-}
-
-/* Puts an entry at place at of a heap or further down, where it belongs. */
-static void sift_down(const kept *to, uint32_t at, uint32_t count, double distance, int64_t id)
-{
-    for (uint32_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
-        if (child + 1 < count &&
-            before(to->distances[child], to->ids[child], to->distances[child + 1], to->ids[child + 1])) {
-            child++;
-        }
-        if (!before(distance, id, to->distances[child], to->ids[child])) break;
-        to->distances[at] = to->distances[child];
-        to->ids[at] = to->ids[child];
-        at = child;
-    }
-    to->distances[at] = distance;
-    to->ids[at] = id;
-}
-
-static void sift_up(const kept *to, uint32_t at, double distance, int64_t id)
-{
-    while (at > 0) {
-        const uint32_t parent = (at - 1) / 2;
-        if (!before(to->distances[parent], to->ids[parent], distance, id)) break;
-        to->distances[at] = to->distances[parent];
-        to->ids[at] = to->ids[parent];
-        at = parent;
-    }
-    to->distances[at] = distance;
-    to->ids[at] = id;
+    return a->distance < b->distance || (a->distance == b->distance && a->id < b->id);
 }
 
 /* ---- distances ---- */
@@ -104,6 +67,79 @@ static void delivered(const nf_near_run *run, nf_near_worker *worker, uint32_t p
     run->kernels->roots(out, count, HUGE_VAL);
 }
 
+/* ---- sorting ---- */
+
+static void insertion_sort(nf_near_entry *entries, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        const nf_near_entry entry = entries[i];
+        uint32_t            at = i;
+        for (; at > 0 && before(&entry, &entries[at - 1]); at--) entries[at] = entries[at - 1];
+        entries[at] = entry;
+    }
+}
+
+/* Sorts entries; spare: as long. */
+static void merge_sort(nf_near_entry *entries, nf_near_entry *spare, uint32_t count)
+{
+    nf_near_entry *from = entries, *to = spare;
+    for (uint32_t width = 1; width < count; width *= 2) {
+        for (uint32_t begin = 0; begin < count; begin += 2 * width) {
+            const uint32_t middle = begin + width < count ? begin + width : count;
+            const uint32_t end = middle + width < count ? middle + width : count;
+            uint32_t       left = begin, right = middle;
+            for (uint32_t out = begin; out < end; out++) {
+                const bool take_right = right < end && (left >= middle || before(&from[right], &from[left]));
+                to[out] = take_right ? from[right++] : from[left++];
+            }
+        }
+        nf_near_entry *held = from;
+        from = to;
+        to = held;
+    }
+    if (from != entries) memcpy(entries, from, count * sizeof *entries);
+}
+
+/* Sorts by distributing over buckets of equal width; entries that crowd into a few of them take a merge sort. Which bucket
+ * is a monotone function of the distance, rounding included. */
+static void sort_entries(nf_near_worker *worker, uint32_t count)
+{
+    nf_near_entry *entries = worker->entries, *spare = worker->spare;
+    const uint32_t buckets = count <= 512 ? 256 : MOST_BUCKETS;
+    uint32_t      *start = worker->buckets, most = 0, sum = 0;
+    double         low = entries[0].distance, high = low;
+
+    for (uint32_t i = 1; i < count; i++) {
+        low = entries[i].distance < low ? entries[i].distance : low;
+        high = entries[i].distance > high ? entries[i].distance : high;
+    }
+    const double scale = (double)(buckets - 1) / (high - low);
+    if (!(high > low) || !isfinite(high) || !isfinite(scale) || scale == 0.0) {
+        merge_sort(entries, spare, count);
+        return;
+    }
+    memset(start, 0, buckets * sizeof *start);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t bucket = (uint32_t)((entries[i].distance - low) * scale);
+        worker->bucket_of[i] = (uint16_t)(bucket < buckets ? bucket : buckets - 1);
+        start[worker->bucket_of[i]]++;
+    }
+    for (uint32_t b = 0; b < buckets; b++) {
+        const uint32_t here = start[b];
+        most = here > most ? here : most;
+        start[b] = sum;
+        sum += here;
+    }
+    if (most > MOST_IN_BUCKET) {
+        merge_sort(entries, spare, count);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) spare[start[worker->bucket_of[i]]++] = entries[i];
+    worker->entries = spare;
+    worker->spare = entries;
+    insertion_sort(spare, count);
+}
+
 /* ---- offering ---- */
 
 /* The query has k neighbours: nothing beyond the last one's distance matters any more. */
@@ -116,56 +152,192 @@ static void lower_radius(const nf_near_run *run, nf_near_slot *slot, uint32_t q,
     if (last == 0.0) slot->settled |= 1ull << q;
 }
 
-void nf_near_offer(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, const uint32_t *at,
+/* How many of 16 values are less than each. In binary64, as the values are, so that compilers make vectors of it. */
+static void ranks_of(const double values[MOST_PICKED], double ranks[MOST_PICKED])
+{
+    for (uint32_t l = 0; l < MOST_PICKED; l++) ranks[l] = 0.0;
+    for (uint32_t j = 0; j < MOST_PICKED; j++) {
+        const double value = values[j];
+        for (uint32_t l = 0; l < MOST_PICKED; l++) ranks[l] += value < values[l] ? 1.0 : 0.0;
+    }
+}
+
+/* A bound of the k-th smallest of count distances, k at most 16: the k-th smallest of 16 minima. */
+static double bound_of_kth(const double *distances, uint32_t count, uint32_t k)
+{
+    double least[MOST_PICKED], ranks[MOST_PICKED], bound = 0.0;
+
+    if (count < MOST_PICKED) return HUGE_VAL;
+    memcpy(least, distances, sizeof least);
+    for (uint32_t i = MOST_PICKED; i + MOST_PICKED <= count; i += MOST_PICKED) {
+        for (uint32_t j = 0; j < MOST_PICKED; j++) {
+            least[j] = distances[i + j] < least[j] ? distances[i + j] : least[j];
+        }
+    }
+    ranks_of(least, ranks);
+    for (uint32_t j = 0; j < MOST_PICKED; j++) {
+        bound = ranks[j] < k && least[j] > bound ? least[j] : bound; /* of equal ones the rank is that of the first */
+    }
+    return bound;
+}
+
+/* Writes the first k of at most 16 entries in order; false where some are equal, which ranks do not tell apart. */
+static bool write_by_rank(const nf_near_entry *entries, uint32_t count, const kept *to, uint32_t k)
+{
+    double   values[MOST_PICKED], ranks[MOST_PICKED];
+    uint32_t sum = 0;
+
+    for (uint32_t i = 0; i < MOST_PICKED; i++) values[i] = i < count ? entries[i].distance : HUGE_VAL;
+    ranks_of(values, ranks);
+    for (uint32_t i = 0; i < count; i++) sum += (uint32_t)ranks[i];
+    if (sum != count * (count - 1) / 2) return false;
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t rank = (uint32_t)ranks[i];
+        if (rank >= k) continue;
+        to->distances[rank] = entries[i].distance;
+        to->ids[rank] = entries[i].id;
+    }
+    return true;
+}
+
+/* Entries of the rows at at[] whose distance is at most bound; returns how many. */
+static uint32_t pick(const nf_near_run *run, const uint32_t *at, const double *distances, uint32_t count, double bound,
+                     nf_near_entry *out)
+{
+    uint32_t picked = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        out[picked].distance = distances[i];
+        out[picked].id = at[i];
+        picked += distances[i] <= bound;
+    }
+    for (uint32_t i = 0; i < picked; i++) out[i].id = run->data->ids[out[i].id];
+    return picked;
+}
+
+void nf_near_seed(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, const uint32_t *at,
+                  uint32_t count)
+{
+    const kept     to = kept_of(run, slot, q);
+    const uint32_t k = run->k, found = count < k ? count : k;
+    double        *distances = worker->distances;
+    double         bound = HUGE_VAL;
+
+    for (uint32_t begin = 0; begin < count; begin += NF_NEAR_AT_ONCE) {
+        const uint32_t part = count - begin < NF_NEAR_AT_ONCE ? count - begin : NF_NEAR_AT_ONCE;
+        delivered(run, worker, slot->begin + q, at + begin, part, distances + begin);
+    }
+    worker->rechecked += count;
+    if (k <= MOST_PICKED && found == k) bound = bound_of_kth(distances, count, k);
+    const uint32_t picked = pick(run, at, distances, count, bound, worker->entries);
+    slot->found[q] = found;
+    slot->waiting[q] = 0;
+    if (picked > MOST_PICKED || !write_by_rank(worker->entries, picked, &to, k)) {
+        if (picked <= MOST_IN_BUCKET) {
+            insertion_sort(worker->entries, picked);
+        } else {
+            sort_entries(worker, picked);
+        }
+        for (uint32_t i = 0; i < found; i++) {
+            to.distances[i] = worker->entries[i].distance;
+            to.ids[i] = worker->entries[i].id;
+        }
+    }
+    if (found == k) lower_radius(run, slot, q, to.distances[k - 1]);
+}
+
+/* How many of the first count are before an entry. */
+static uint32_t place_of(const kept *of, uint32_t count, const nf_near_entry *entry)
+{
+    uint32_t begin = 0;
+    while (count > 0) {
+        const uint32_t half = count / 2, middle = begin + half;
+        const double   distance = of->distances[middle];
+        const bool     less = distance < entry->distance || (distance == entry->distance && of->ids[middle] < entry->id);
+        begin = less ? middle + 1 : begin;
+        count = less ? count - half - 1 : half;
+    }
+    return begin;
+}
+
+/* Moves [begin, end) up by a few places; what would come to lie at k and beyond goes. */
+static void move_up(const kept *of, uint32_t begin, uint32_t end, uint32_t by, uint32_t k)
+{
+    const uint32_t stop = end + by > k ? k - by : end;
+    if (begin >= stop || by >= k) return;
+    memmove(of->distances + begin + by, of->distances + begin, (stop - begin) * sizeof *of->distances);
+    memmove(of->ids + begin + by, of->ids + begin, (stop - begin) * sizeof *of->ids);
+}
+
+/* Takes the waiting entries of a query among the kept ones. Returns whether its radius is smaller now. */
+static bool take_waiting(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q)
+{
+    const kept     to = kept_of(run, slot, q);
+    const uint32_t k = run->k, waiting = slot->waiting[q];
+    const double   last = to.distances[k - 1];
+
+    for (uint32_t i = 0; i < k; i++) worker->entries[i] = (nf_near_entry){to.distances[i], (uint32_t)to.ids[i]};
+    memcpy(worker->entries + k, slot->entries + (size_t)q * run->wait_room, waiting * sizeof *slot->entries);
+    sort_entries(worker, k + waiting);
+    for (uint32_t i = 0; i < k; i++) {
+        to.distances[i] = worker->entries[i].distance;
+        to.ids[i] = worker->entries[i].id;
+    }
+    slot->waiting[q] = 0;
+    if (to.distances[k - 1] == last) return false;
+    lower_radius(run, slot, q, to.distances[k - 1]);
+    return true;
+}
+
+/* Lets entries wait until there is no room: taking many at once is cheaper. */
+static bool wait(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q,
+                 const nf_near_entry *entries, uint32_t count)
+{
+    const bool smaller = slot->waiting[q] + count > run->wait_room && take_waiting(run, worker, slot, q);
+    memcpy(slot->entries + (size_t)q * run->wait_room + slot->waiting[q], entries, count * sizeof *entries);
+    slot->waiting[q] += count;
+    return smaller;
+}
+
+bool nf_near_offer(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q, const uint32_t *at,
                    uint32_t count)
 {
     const kept     to = kept_of(run, slot, q);
-    const uint32_t k = run->k, *ids = run->data->ids;
-    const bool     sorted = k <= MOST_SORTED;
-    const double  *last = sorted ? &to.distances[k - 1] : &to.distances[0];
-    double         distances[MOST_AT_ONCE];
-    uint32_t       found = slot->found[q];
-    bool           changed = false;
+    const uint32_t k = run->k;
+    const double   last = to.distances[k - 1];
+    double         distances[NF_TILE];
+    nf_near_entry  entries[NF_TILE];
 
     delivered(run, worker, slot->begin + q, at, count, distances);
     worker->rechecked += count;
-    for (uint32_t i = 0; i < count; i++) {
-        if (found == k && distances[i] > *last) continue;
-        const int64_t id = ids[at[i]];
-        if (found < k) {
-            (sorted ? insert : sift_up)(&to, found++, distances[i], id);
-            changed = found == k;
-        } else if (before(distances[i], id, *last, sorted ? to.ids[k - 1] : to.ids[0])) {
-            if (sorted) {
-                insert(&to, k - 1, distances[i], id);
-            } else {
-                sift_down(&to, 0, k, distances[i], id);
-            }
-            changed = true;
-        }
+    const uint32_t picked = pick(run, at, distances, count, last, entries);
+    if (picked == 0) return false;
+    if (k > MOST_PICKED) return wait(run, worker, slot, q, entries, picked);
+    insertion_sort(entries, picked);
+    uint32_t end = k;
+    for (uint32_t fresh = picked; fresh-- > 0;) {
+        const uint32_t place = place_of(&to, end, &entries[fresh]), out = place + fresh;
+        if (out >= k) continue;
+        move_up(&to, place, end, fresh + 1, k);
+        to.distances[out] = entries[fresh].distance;
+        to.ids[out] = entries[fresh].id;
+        end = place;
     }
-    slot->found[q] = found;
-    if (changed) lower_radius(run, slot, q, *last);
+    if (to.distances[k - 1] == last) return false;
+    lower_radius(run, slot, q, to.distances[k - 1]);
+    return true;
 }
 
 bool nf_near_no_lower_id(const nf_near_run *run, const nf_near_slot *slot, uint32_t q, uint32_t group)
 {
-    const kept of = kept_of(run, slot, q);
-    return run->lowest_id[group] > of.ids[run->k <= MOST_SORTED ? run->k - 1 : 0];
+    return run->lowest_id[group] > kept_of(run, slot, q).ids[run->k - 1];
 }
 
-void nf_near_finish(const nf_near_run *run, const nf_near_slot *slot, uint32_t q)
+void nf_near_finish(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q)
 {
+    if (slot->waiting[q] > 0) take_waiting(run, worker, slot, q);
     const kept     of = kept_of(run, slot, q);
     const uint32_t found = slot->found[q];
 
-    for (uint32_t count = found; run->k > MOST_SORTED && count > 1; count--) {
-        const double  distance = of.distances[count - 1];
-        const int64_t id = of.ids[count - 1];
-        of.distances[count - 1] = of.distances[0];
-        of.ids[count - 1] = of.ids[0];
-        sift_down(&of, 0, count - 1, distance, id);
-    }
     for (uint32_t i = found; i < run->k; i++) {
         of.ids[i] = -1;
         of.distances[i] = HUGE_VAL;

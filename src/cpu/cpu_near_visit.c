@@ -157,7 +157,7 @@ bool nf_near_next(const nf_near_run *run, nf_near_worker *worker, uint32_t slots
     float          key, largest = 0.0f;
 
     memcpy(&key, &bits, sizeof key);
-    for (uint32_t s = 0; s < slots; s++) largest = fmaxf(largest, worker->slots[s].largest_square);
+    for (uint32_t s = 0; s < slots && by_gap(run); s++) largest = fmaxf(largest, worker->slots[s].largest_square);
     if (by_gap(run) && key > largest) return false;
     worker->visits[0] = worker->visits[--worker->visit_count];
     if (worker->visit_count > 0) sift_down(worker->visits, worker->visit_count, 0);
