@@ -29,6 +29,7 @@
 
 #define NF_NEAR_AT_ONCE 256u   /* rows of which distances are computed at once */
 #define NF_NEAR_BUCKETS 2048u
+#define NF_NEAR_FEW 16u        /* a small k */
 
 /* A row of the data, as a query sees it. */
 typedef struct nf_near_entry {
@@ -50,6 +51,8 @@ typedef struct nf_near_slot {
     nf_group_range seed;
     uint32_t       found[NF_TILE], waiting[NF_TILE];
     nf_near_entry *entries;              /* those that wait: wait_room for each row, where k is not small */
+    int64_t        few_ids[NF_TILE * NF_NEAR_FEW]; /* what rows keep, where k is small */
+    double         few[NF_TILE * NF_NEAR_FEW];
     double         radius[NF_TILE];      /* no row beyond it is among the k nearest */
     float          square[NF_TILE];      /* of it, widened for the rounding of gaps in binary32 */
     float          largest_square;
@@ -108,7 +111,7 @@ bool nf_near_offer(const nf_near_run *run, nf_near_worker *worker, nf_near_slot 
                    uint32_t count);
 
 /* Whether all ids of a group of the data are above those that a query has kept, whose k-th distance is 0. */
-bool nf_near_no_lower_id(const nf_near_run *run, const nf_near_slot *slot, uint32_t q, uint32_t group);
+bool nf_near_no_lower_id(const nf_near_run *run, nf_near_slot *slot, uint32_t q, uint32_t group);
 
 /* Takes what waits, fills up, and counts. */
 void nf_near_finish(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t q);
@@ -128,7 +131,7 @@ bool nf_near_next(const nf_near_run *run, nf_near_worker *worker, uint32_t slots
 bool nf_near_meets(const nf_near_run *run, const nf_near_slot *slot, uint32_t group);
 
 /* Rows of a slot whose ball meets the group's box. */
-uint64_t nf_near_rows(const nf_near_run *run, nf_near_worker *worker, const nf_near_slot *slot, uint32_t group);
+uint64_t nf_near_rows(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t group);
 
 /* ---- cpu_near.c ---- */
 

@@ -10,7 +10,7 @@
 #include "cpu_near.h"
 #include "matrix/matrix_exact.h"
 
-#define MOST_PICKED 16u  /* up to this k the seed is cut by a bound of its k-th distance before it is sorted */
+#define MOST_PICKED NF_NEAR_FEW /* up to this k the seed is cut by a bound of its k-th distance before it is sorted */
 #define MOST_BUCKETS NF_NEAR_BUCKETS
 #define MOST_IN_BUCKET 24u
 
@@ -19,8 +19,10 @@ typedef struct kept {
     double  *distances;
 } kept;
 
-static kept kept_of(const nf_near_run *run, const nf_near_slot *slot, uint32_t q)
+/* Few neighbours are kept close together until the end: rows of the caller's arrays lie as the ids do, far apart. */
+static kept kept_of(const nf_near_run *run, nf_near_slot *slot, uint32_t q)
 {
+    if (run->k <= NF_NEAR_FEW) return (kept){.ids = slot->few_ids + q * NF_NEAR_FEW, .distances = slot->few + q * NF_NEAR_FEW};
     const uint64_t at = (uint64_t)run->queries->ids[slot->begin + q] * run->k;
     return (kept){.ids = run->ids + at, .distances = run->distances + at};
 }
@@ -42,19 +44,24 @@ static void general_distances(const nf_near_run *run, nf_near_worker *worker, ui
     }
 }
 
+/* Sums of squares as the distances are the roots of; rows of the same store. */
+static void sums_of(const nf_near_run *run, uint32_t position, const uint32_t *at, uint32_t count, double *out)
+{
+    const nf_points *data = run->data, *queries = run->queries;
+    run->kernels->sums(data->store, (const char *)queries->rows + position * queries->row_bytes, data->rows,
+                       data->row_bytes, data->dims, at, count, out);
+}
+
 /* The delivered distances, as cpu_deliver.c computes them. */
 static void delivered(const nf_near_run *run, nf_near_worker *worker, uint32_t position, const uint32_t *at, uint32_t count,
                       double *out)
 {
-    const nf_points *data = run->data, *queries = run->queries;
-
     if (!run->same_store) {
         general_distances(run, worker, position, at, count, out);
         return;
     }
-    run->kernels->sums(data->store, (const char *)queries->rows + position * queries->row_bytes, data->rows,
-                       data->row_bytes, data->dims, at, count, out);
-    if (data->store == NF_STORE_F64) {
+    sums_of(run, position, at, count, out);
+    if (run->data->store == NF_STORE_F64) {
         for (uint32_t i = 0; i < count; i++) {
             if (out[i] >= NF_SUM_SMALL && out[i] <= NF_SUM_LARGE) {
                 out[i] = sqrt(out[i]);
@@ -152,29 +159,20 @@ static void lower_radius(const nf_near_run *run, nf_near_slot *slot, uint32_t q,
     if (last == 0.0) slot->settled |= 1ull << q;
 }
 
-/* How many of 16 values are less than each. In binary64, as the values are, so that compilers make vectors of it. */
-static void ranks_of(const double values[MOST_PICKED], double ranks[MOST_PICKED])
+/* A bound of the k-th smallest of count sums, k at most 16: the k-th smallest of 16 minima. */
+static double bound_of_kth(const nf_kernels *kernels, const double *sums, uint32_t count, uint32_t k)
 {
-    for (uint32_t l = 0; l < MOST_PICKED; l++) ranks[l] = 0.0;
-    for (uint32_t j = 0; j < MOST_PICKED; j++) {
-        const double value = values[j];
-        for (uint32_t l = 0; l < MOST_PICKED; l++) ranks[l] += value < values[l] ? 1.0 : 0.0;
-    }
-}
-
-/* A bound of the k-th smallest of count distances, k at most 16: the k-th smallest of 16 minima. */
-static double bound_of_kth(const double *distances, uint32_t count, uint32_t k)
-{
-    double least[MOST_PICKED], ranks[MOST_PICKED], bound = 0.0;
+    double   least[MOST_PICKED], bound = 0.0;
+    uint32_t ranks[MOST_PICKED];
 
     if (count < MOST_PICKED) return HUGE_VAL;
-    memcpy(least, distances, sizeof least);
+    memcpy(least, sums, sizeof least);
     for (uint32_t i = MOST_PICKED; i + MOST_PICKED <= count; i += MOST_PICKED) {
         for (uint32_t j = 0; j < MOST_PICKED; j++) {
-            least[j] = distances[i + j] < least[j] ? distances[i + j] : least[j];
+            least[j] = sums[i + j] < least[j] ? sums[i + j] : least[j];
         }
     }
-    ranks_of(least, ranks);
+    kernels->ranks(least, ranks);
     for (uint32_t j = 0; j < MOST_PICKED; j++) {
         bound = ranks[j] < k && least[j] > bound ? least[j] : bound; /* of equal ones the rank is that of the first */
     }
@@ -182,17 +180,17 @@ static double bound_of_kth(const double *distances, uint32_t count, uint32_t k)
 }
 
 /* Writes the first k of at most 16 entries in order; false where some are equal, which ranks do not tell apart. */
-static bool write_by_rank(const nf_near_entry *entries, uint32_t count, const kept *to, uint32_t k)
+static bool write_by_rank(const nf_kernels *kernels, const nf_near_entry *entries, uint32_t count, const kept *to, uint32_t k)
 {
-    double   values[MOST_PICKED], ranks[MOST_PICKED];
-    uint32_t sum = 0;
+    double   values[MOST_PICKED];
+    uint32_t ranks[MOST_PICKED], sum = 0;
 
     for (uint32_t i = 0; i < MOST_PICKED; i++) values[i] = i < count ? entries[i].distance : HUGE_VAL;
-    ranks_of(values, ranks);
-    for (uint32_t i = 0; i < count; i++) sum += (uint32_t)ranks[i];
+    kernels->ranks(values, ranks);
+    for (uint32_t i = 0; i < count; i++) sum += ranks[i];
     if (sum != count * (count - 1) / 2) return false;
     for (uint32_t i = 0; i < count; i++) {
-        const uint32_t rank = (uint32_t)ranks[i];
+        const uint32_t rank = ranks[i];
         if (rank >= k) continue;
         to->distances[rank] = entries[i].distance;
         to->ids[rank] = entries[i].id;
@@ -204,13 +202,35 @@ static bool write_by_rank(const nf_near_entry *entries, uint32_t count, const ke
 static uint32_t pick(const nf_near_run *run, const uint32_t *at, const double *distances, uint32_t count, double bound,
                      nf_near_entry *out)
 {
-    uint32_t picked = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        out[picked].distance = distances[i];
-        out[picked].id = at[i];
-        picked += distances[i] <= bound;
+    double   picked_distances[NF_NEAR_AT_ONCE];
+    uint32_t picked_at[NF_NEAR_AT_ONCE];
+    const uint32_t picked = run->kernels->pick(distances, at, count, bound, picked_distances, picked_at);
+    for (uint32_t i = 0; i < picked; i++) out[i] = (nf_near_entry){picked_distances[i], run->data->ids[picked_at[i]]};
+    return picked;
+}
+
+/* The entries of a seed, or for a small k a few of them, the k nearest among these. Roots are taken of those alone: a root
+ * rounds to at most that of the bound only where the sum is at most a few units of the last place above it. */
+static uint32_t seed_entries(const nf_near_run *run, nf_near_worker *worker, uint32_t position, const uint32_t *at,
+                             uint32_t count)
+{
+    double   near[NF_NEAR_AT_ONCE];
+    uint32_t near_at[NF_NEAR_AT_ONCE], picked = 0;
+
+    if (run->k <= MOST_PICKED && count >= run->k && count <= NF_NEAR_AT_ONCE && run->same_store &&
+        run->data->store != NF_STORE_F64) {
+        sums_of(run, position, at, count, worker->distances);
+        const double bound = bound_of_kth(run->kernels, worker->distances, count, run->k) * (1.0 + 0x1p-50);
+        picked = run->kernels->pick(worker->distances, at, count, bound, near, near_at);
+        run->kernels->roots(near, picked, HUGE_VAL);
+        for (uint32_t i = 0; i < picked; i++) worker->entries[i] = (nf_near_entry){near[i], run->data->ids[near_at[i]]};
+        return picked;
     }
-    for (uint32_t i = 0; i < picked; i++) out[i].id = run->data->ids[out[i].id];
+    for (uint32_t begin = 0; begin < count; begin += NF_NEAR_AT_ONCE) {
+        const uint32_t part = count - begin < NF_NEAR_AT_ONCE ? count - begin : NF_NEAR_AT_ONCE;
+        delivered(run, worker, position, at + begin, part, near);
+        picked += pick(run, at + begin, near, part, HUGE_VAL, worker->entries + picked);
+    }
     return picked;
 }
 
@@ -219,19 +239,12 @@ void nf_near_seed(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *
 {
     const kept     to = kept_of(run, slot, q);
     const uint32_t k = run->k, found = count < k ? count : k;
-    double        *distances = worker->distances;
-    double         bound = HUGE_VAL;
+    const uint32_t picked = seed_entries(run, worker, slot->begin + q, at, count);
 
-    for (uint32_t begin = 0; begin < count; begin += NF_NEAR_AT_ONCE) {
-        const uint32_t part = count - begin < NF_NEAR_AT_ONCE ? count - begin : NF_NEAR_AT_ONCE;
-        delivered(run, worker, slot->begin + q, at + begin, part, distances + begin);
-    }
     worker->rechecked += count;
-    if (k <= MOST_PICKED && found == k) bound = bound_of_kth(distances, count, k);
-    const uint32_t picked = pick(run, at, distances, count, bound, worker->entries);
     slot->found[q] = found;
     slot->waiting[q] = 0;
-    if (picked > MOST_PICKED || !write_by_rank(worker->entries, picked, &to, k)) {
+    if (picked > MOST_PICKED || !write_by_rank(run->kernels, worker->entries, picked, &to, k)) {
         if (picked <= MOST_IN_BUCKET) {
             insertion_sort(worker->entries, picked);
         } else {
@@ -327,7 +340,7 @@ bool nf_near_offer(const nf_near_run *run, nf_near_worker *worker, nf_near_slot 
     return true;
 }
 
-bool nf_near_no_lower_id(const nf_near_run *run, const nf_near_slot *slot, uint32_t q, uint32_t group)
+bool nf_near_no_lower_id(const nf_near_run *run, nf_near_slot *slot, uint32_t q, uint32_t group)
 {
     return run->lowest_id[group] > kept_of(run, slot, q).ids[run->k - 1];
 }
@@ -336,11 +349,17 @@ void nf_near_finish(const nf_near_run *run, nf_near_worker *worker, nf_near_slot
 {
     if (slot->waiting[q] > 0) take_waiting(run, worker, slot, q);
     const kept     of = kept_of(run, slot, q);
-    const uint32_t found = slot->found[q];
+    const uint32_t found = slot->found[q], id = run->queries->ids[slot->begin + q];
+    int64_t       *ids = run->ids + (uint64_t)id * run->k;
+    double        *distances = run->distances + (uint64_t)id * run->k;
 
-    for (uint32_t i = found; i < run->k; i++) {
-        of.ids[i] = -1;
-        of.distances[i] = HUGE_VAL;
+    for (uint32_t i = 0; of.ids != ids && i < found; i++) {
+        ids[i] = of.ids[i];
+        distances[i] = of.distances[i];
     }
-    if (run->counts != NULL) run->counts[run->queries->ids[slot->begin + q]] = found;
+    for (uint32_t i = found; i < run->k; i++) {
+        ids[i] = -1;
+        distances[i] = HUGE_VAL;
+    }
+    if (run->counts != NULL) run->counts[id] = found;
 }

@@ -167,7 +167,7 @@ bool nf_near_next(const nf_near_run *run, nf_near_worker *worker, uint32_t slots
 
 /* ---- single queries ---- */
 
-uint64_t nf_near_rows(const nf_near_run *run, nf_near_worker *worker, const nf_near_slot *slot, uint32_t group)
+uint64_t nf_near_rows(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t group)
 {
     const uint32_t dims = run->data->dims;
     const float   *low = nf_cpu_box(run->data, 0, group), *high = low + dims;

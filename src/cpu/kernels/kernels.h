@@ -120,6 +120,14 @@ typedef struct nf_kernels {
     void (*sums)(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims, const uint32_t *at,
                  uint32_t count, double *sums);
 
+    /* How many of 16 values (no NaN) are less than each. */
+    void (*ranks)(const double *values, uint32_t *ranks);
+
+    /* Copies the values that are at most most, and what stands beside them in at, in order; returns how many. Both outputs
+     * have room for count values. */
+    uint32_t (*pick)(const double *values, const uint32_t *at, uint32_t count, double most, double *picked,
+                     uint32_t *picked_at);
+
     /* Square roots, in place, none above most. */
     void (*roots)(double *sums, uint32_t count, double most);
 } nf_kernels;
