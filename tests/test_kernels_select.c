@@ -174,6 +174,79 @@ static void test_rows_in_box(void **state)
     }
 }
 
+/* Gaps of small whole numbers: exact sums, compared with limits that are the sum itself, one less, infinite, or 0. */
+static void test_rows_near_box(void **state)
+{
+    (void)state;
+    const nf_kernels *kernels;
+    FOR_KERNELS(kernels)
+    {
+        uint64_t seed = 6, some = 0;
+        for (uint32_t dims = 1; dims <= 17; dims++) {
+            float columns[17 * NF_TILE], low[17], high[17], most[NF_TILE];
+            for (int round = 0; round < 50; round++) {
+                uint64_t expected = 0;
+                for (uint32_t k = 0; k < dims; k++) {
+                    low[k] = (float)random_below(&seed, 10);
+                    high[k] = low[k] + (float)random_below(&seed, 5);
+                    for (uint32_t q = 0; q < NF_TILE; q++) columns[k * NF_TILE + q] = (float)random_below(&seed, 20);
+                }
+                for (uint32_t q = 0; q < NF_TILE; q++) {
+                    uint64_t square = 0;
+                    for (uint32_t k = 0; k < dims; k++) {
+                        const float value = columns[k * NF_TILE + q];
+                        const float gap = value < low[k] ? low[k] - value : value > high[k] ? value - high[k] : 0.0f;
+                        square += (uint64_t)(gap * gap);
+                    }
+                    const uint64_t kind = random_below(&seed, 4);
+                    most[q] = kind == 0 ? (float)square : kind == 1 ? (float)square - 1.0f : kind == 2 ? HUGE_VALF : 0.0f;
+                    expected |= (uint64_t)((float)square <= most[q]) << q;
+                }
+                some += expected != 0 && expected != ~0ull;
+                assert_true(kernels->rows_near_box(columns, low, high, dims, most) == expected);
+            }
+            columns[0] = low[0] = high[0] = HUGE_VALF; /* infinity less infinity: no gap in that column */
+            for (uint32_t k = 1; k < dims; k++) columns[k * NF_TILE] = low[k];
+            most[0] = 0.0f;
+            assert_true(kernels->rows_near_box(columns, low, high, dims, most) & 1);
+        }
+        assert_true(some > 200);
+    }
+}
+
+static void test_ranks_and_picks(void **state)
+{
+    (void)state;
+    const nf_kernels *kernels;
+    FOR_KERNELS(kernels)
+    {
+        uint64_t seed = 8;
+        for (int round = 0; round < 300; round++) {
+            double   values[70], picked[70];
+            uint32_t at[70], picked_at[70], ranks[16], found = 0;
+            for (uint32_t i = 0; i < 70; i++) {
+                values[i] = random_below(&seed, 9) == 0 ? HUGE_VAL : (double)random_below(&seed, 40);
+                at[i] = (uint32_t)random_below(&seed, 1000);
+            }
+            kernels->ranks(values, ranks);
+            for (uint32_t l = 0; l < 16; l++) {
+                uint32_t less = 0;
+                for (uint32_t j = 0; j < 16; j++) less += values[j] < values[l];
+                assert_int_equal(ranks[l], less);
+            }
+            const uint32_t count = (uint32_t)random_below(&seed, 71);
+            const double   most = round % 10 == 0 ? HUGE_VAL : (double)random_below(&seed, 45) - 2.0;
+            const uint32_t got = kernels->pick(values, at, count, most, picked, picked_at);
+            for (uint32_t i = 0; i < count; i++) {
+                if (!(values[i] <= most)) continue;
+                assert_true(found < got && picked[found] == values[i] && picked_at[found] == at[i]);
+                found++;
+            }
+            assert_int_equal(got, found);
+        }
+    }
+}
+
 /* got is within (dims + 3) 2^-24 of exact, and 2^-150 a dim where squares underflow. */
 static void check_square(double got, long double exact, uint32_t dims)
 {
@@ -389,7 +462,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tables),        cmocka_unit_test(test_mask_positions),
         cmocka_unit_test(test_ids_above),     cmocka_unit_test(test_sort_ids),
-        cmocka_unit_test(test_rows_in_box),   cmocka_unit_test(test_gaps_and_distances),
+        cmocka_unit_test(test_rows_in_box),   cmocka_unit_test(test_rows_near_box),
+        cmocka_unit_test(test_ranks_and_picks), cmocka_unit_test(test_gaps_and_distances),
         cmocka_unit_test(test_gaps_of_infinite_boxes), cmocka_unit_test(test_sums),
         cmocka_unit_test(test_large_integer_sums), cmocka_unit_test(test_roots),
     };

@@ -2,6 +2,7 @@
 /* The CPU engine: its table of operations. */
 #include "cpu_ivf.h"
 #include "cpu_knn.h"
+#include "cpu_near.h"
 #include "cpu_points.h"
 #include "cpu_search.h"
 
@@ -28,6 +29,7 @@ const nf_engine_ops nf_cpu_engine = {
     .compress = nf_cpu_compress,
     .deliver = nf_cpu_deliver,
     .knn = nf_cpu_knn,
+    .knn_points = nf_cpu_knn_points,
     .points_read = nf_cpu_points_read,
     .ivf = &nf_cpu_ivf_ops,
 };

@@ -133,11 +133,12 @@ static uint32_t list_bits(uint64_t bits, uint8_t *out)
     return count;
 }
 
-static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, uint64_t queries)
+void nf_tile_run(const nf_search *search, const nf_panel *x, const nf_panel *y, uint64_t queries, uint64_t *maybe,
+                 uint64_t *sure)
 {
-    const nf_rule  *rule = &tiler->search->rule;
-    const nf_stops *stops = &tiler->search->stops;
-    const nf_kernels *kernels = tiler->search->kernels;
+    const nf_rule  *rule = &search->rule;
+    const nf_stops *stops = &search->stops;
+    const nf_kernels *kernels = search->kernels;
     uint8_t        list[NF_TILE + NF_QUERY_PAD];
     nf_tile        tile = {
                .x = x->values,
@@ -147,8 +148,8 @@ static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, ui
                .point_count = y->count,
                .steps = stops->steps,
                .stop_count = stops->count,
-               .maybe = tiler->maybe,
-               .sure = tiler->sure,
+               .maybe = maybe,
+               .sure = sure,
     };
     memcpy(tile.stops, stops->at, sizeof tile.stops);
     switch (rule->kind) {
@@ -200,7 +201,7 @@ static uint64_t recheck(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, u
 uint64_t nf_tile_decide(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, uint64_t queries, bool diagonal,
                         uint64_t results[NF_TILE])
 {
-    run_kernel(tiler, x, y, queries);
+    nf_tile_run(tiler->search, x, y, queries, tiler->maybe, tiler->sure);
     memset(results, 0, NF_TILE * sizeof *results);
     for (uint64_t left = queries; left != 0; left &= left - 1) {
         const uint32_t query = (uint32_t)__builtin_ctzll(left);

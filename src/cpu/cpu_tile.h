@@ -35,6 +35,11 @@ void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, boo
 /* Bytes of an open panel, for choosing how many to hold. */
 uint64_t nf_panel_bytes(const nf_search *search);
 
+/* Runs the kernel of the search's rule: masks of rows of y that are not certainly out, and certainly in, for each of the
+ * queries (bits: rows of x). */
+void nf_tile_run(const nf_search *search, const nf_panel *x, const nf_panel *y, uint64_t queries, uint64_t *maybe,
+                 uint64_t *sure);
+
 /* Decides queries (bits: rows of x) against all points of y. results[q] gets bit p for every pair that is a result; rows
  * that are not in queries get 0. diagonal: x and y are the same group of a self-join, only pairs p > q count. Returns the
  * number of pairs compared. */

@@ -106,6 +106,10 @@ typedef struct nf_kernels {
     /* Bit q of the result is set when rows q < NF_TILE of columns (columns[k * 64 + q]) lies in low..high in all dims. */
     uint64_t (*rows_in_box)(const float *columns, const float *low, const float *high, uint32_t dims);
 
+    /* Bit q of the result is 0 only when the squared gap between row q of such columns and the box exceeds most[q]; computed
+     * in binary32 like gap_square. A gap that is not a number is none. */
+    uint64_t (*rows_near_box)(const float *columns, const float *low, const float *high, uint32_t dims, const float *most);
+
     /* Squared gap between two boxes (low[dims], high[dims]; 0 where they overlap), and squared distance of two vectors, in
      * binary32: the relative error is at most (dims + 3) 2^-24 unless the result over- or underflows. */
     float (*gap_square)(const float *a, const float *b, uint32_t dims);
@@ -115,6 +119,14 @@ typedef struct nf_kernels {
      * delivered distance defines them: binary64, one fused multiply-add per column in order (integers: exact, any order). */
     void (*sums)(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims, const uint32_t *at,
                  uint32_t count, double *sums);
+
+    /* How many of 16 values (no NaN) are less than each. */
+    void (*ranks)(const double *values, uint32_t *ranks);
+
+    /* Copies the values that are at most most, and what stands beside them in at, in order; returns how many. Both outputs
+     * have room for count values. */
+    uint32_t (*pick)(const double *values, const uint32_t *at, uint32_t count, double most, double *picked,
+                     uint32_t *picked_at);
 
     /* Square roots, in place, none above most. */
     void (*roots)(double *sums, uint32_t count, double most);

@@ -18,6 +18,8 @@ uint64_t nf_k_ids_above_avx2(const uint32_t *ids, uint32_t id);
 void nf_k_sort_ids_avx2(uint32_t *ids, uint64_t count, uint32_t *spare);
 void nf_k_roots_avx2(double *sums, uint32_t count, double most);
 uint64_t nf_k_rows_in_box_avx2(const float *columns, const float *low, const float *high, uint32_t dims);
+uint64_t nf_k_rows_near_box_avx2(const float *columns, const float *low, const float *high, uint32_t dims,
+                                     const float *most);
 float nf_k_gap_square_avx2(const float *a, const float *b, uint32_t dims);
 float nf_k_distance_square_avx2(const float *a, const float *b, uint32_t dims);
 void nf_k_sums_avx2(nf_store store, const void *x, const void *base, size_t row_bytes, uint32_t dims, const uint32_t *at,

@@ -73,6 +73,25 @@ uint64_t nf_k_rows_in_box_avx2(const float *columns, const float *low, const flo
     return inside;
 }
 
+uint64_t nf_k_rows_near_box_avx2(const float *columns, const float *low, const float *high, uint32_t dims,
+                                 const float *most)
+{
+    uint64_t near = 0;
+    for (uint32_t row = 0; row < NF_TILE; row += 8) {
+        __m256 sum = _mm256_setzero_ps();
+        for (uint32_t k = 0; k < dims; k++) { /* max gives its second operand where either is not a number */
+            const __m256 value = _mm256_loadu_ps(columns + k * NF_TILE + row);
+            const __m256 below = _mm256_sub_ps(_mm256_set1_ps(low[k]), value);
+            const __m256 above = _mm256_sub_ps(value, _mm256_set1_ps(high[k]));
+            const __m256 gap = _mm256_max_ps(_mm256_max_ps(below, above), _mm256_setzero_ps());
+            sum = _mm256_fmadd_ps(gap, gap, sum);
+        }
+        const __m256 far = _mm256_cmp_ps(sum, _mm256_loadu_ps(most + row), _CMP_GT_OQ);
+        near |= (uint64_t)(~(uint32_t)_mm256_movemask_ps(far) & 255u) << row;
+    }
+    return near;
+}
+
 static inline float add_lanes(__m256 sum)
 {
     __m128 four = _mm_add_ps(_mm256_castps256_ps128(sum), _mm256_extractf128_ps(sum, 1));
@@ -128,6 +147,7 @@ void nf_kernels_override_avx2(nf_kernels *table)
     table->sort_ids = nf_k_sort_ids_avx2;
     table->roots = nf_k_roots_avx2;
     table->rows_in_box = nf_k_rows_in_box_avx2;
+    table->rows_near_box = nf_k_rows_near_box_avx2;
     table->gap_square = nf_k_gap_square_avx2;
     table->distance_square = nf_k_distance_square_avx2;
     table->sums = nf_k_sums_avx2;

@@ -15,6 +15,11 @@ void nf_k_refine_f64_difference_avx512(const nf_tile *tile);
 void nf_k_refine_u8_avx512(const nf_tile *tile);
 uint32_t nf_k_mask_positions_avx512(uint64_t mask, uint32_t base, uint32_t *out);
 uint64_t nf_k_rows_in_box_avx512(const float *columns, const float *low, const float *high, uint32_t dims);
+void nf_k_ranks_avx512(const double *values, uint32_t *ranks);
+uint32_t nf_k_pick_avx512(const double *values, const uint32_t *at, uint32_t count, double most, double *picked,
+                          uint32_t *picked_at);
+uint64_t nf_k_rows_near_box_avx512(const float *columns, const float *low, const float *high, uint32_t dims,
+                                     const float *most);
 
 uint32_t nf_k_below_avx512(const float *low, const float *reach, const float *products, uint32_t count, float gain,
                            float limit, uint16_t *masks);

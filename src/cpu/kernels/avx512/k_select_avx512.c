@@ -31,6 +31,57 @@ uint64_t nf_k_rows_in_box_avx512(const float *columns, const float *low, const f
     return inside;
 }
 
+uint64_t nf_k_rows_near_box_avx512(const float *columns, const float *low, const float *high, uint32_t dims,
+                                   const float *most)
+{
+    uint64_t near = 0;
+    for (uint32_t row = 0; row < NF_TILE; row += 16) {
+        __m512 sum = _mm512_setzero_ps();
+        for (uint32_t k = 0; k < dims; k++) { /* max gives its second operand where either is not a number */
+            const __m512 value = _mm512_loadu_ps(columns + k * NF_TILE + row);
+            const __m512 below = _mm512_sub_ps(_mm512_set1_ps(low[k]), value);
+            const __m512 above = _mm512_sub_ps(value, _mm512_set1_ps(high[k]));
+            const __m512 gap = _mm512_max_ps(_mm512_max_ps(below, above), _mm512_setzero_ps());
+            sum = _mm512_fmadd_ps(gap, gap, sum);
+        }
+        const __mmask16 far = _mm512_cmp_ps_mask(sum, _mm512_loadu_ps(most + row), _CMP_GT_OQ);
+        near |= (uint64_t)(uint16_t)~far << row;
+    }
+    return near;
+}
+
+void nf_k_ranks_avx512(const double *values, uint32_t *ranks)
+{
+    const __m512d low = _mm512_loadu_pd(values), high = _mm512_loadu_pd(values + 8);
+    const __m512i one = _mm512_set1_epi64(1);
+    __m512i       low_rank = _mm512_setzero_si512(), high_rank = low_rank;
+    for (uint32_t j = 0; j < 16; j++) {
+        const __m512d value = _mm512_set1_pd(values[j]);
+        low_rank = _mm512_mask_add_epi64(low_rank, _mm512_cmp_pd_mask(value, low, _CMP_LT_OQ), low_rank, one);
+        high_rank = _mm512_mask_add_epi64(high_rank, _mm512_cmp_pd_mask(value, high, _CMP_LT_OQ), high_rank, one);
+    }
+    _mm256_storeu_si256((__m256i *)(void *)ranks, _mm512_cvtepi64_epi32(low_rank));
+    _mm256_storeu_si256((__m256i *)(void *)(ranks + 8), _mm512_cvtepi64_epi32(high_rank));
+}
+
+uint32_t nf_k_pick_avx512(const double *values, const uint32_t *at, uint32_t count, double most, double *picked,
+                          uint32_t *picked_at)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i += 8) {
+        const __mmask8 lanes = count - i < 8 ? (__mmask8)((1u << (count - i)) - 1u) : 0xff;
+        const __m512d  eight = _mm512_maskz_loadu_pd(lanes, values + i);
+        const __m256i  places = _mm256_maskz_loadu_epi32(lanes, at + i);
+        const __mmask8 take = _mm512_mask_cmp_pd_mask(lanes, eight, _mm512_set1_pd(most), _CMP_LE_OQ);
+        const uint32_t here = (uint32_t)_mm_popcnt_u32(take);
+        const __mmask8 first = (__mmask8)((1u << here) - 1u);
+        _mm512_mask_storeu_pd(picked + found, first, _mm512_maskz_compress_pd(take, eight));
+        _mm256_mask_storeu_epi32(picked_at + found, first, _mm256_maskz_compress_epi32(take, places));
+        found += here;
+    }
+    return found;
+}
+
 void nf_kernels_override_avx512(nf_kernels *table)
 {
     table->isa = "avx512";
@@ -43,4 +94,7 @@ void nf_kernels_override_avx512(nf_kernels *table)
     table->refine_u8 = nf_k_refine_u8_avx512;
     table->mask_positions = nf_k_mask_positions_avx512;
     table->rows_in_box = nf_k_rows_in_box_avx512;
+    table->rows_near_box = nf_k_rows_near_box_avx512;
+    table->ranks = nf_k_ranks_avx512;
+    table->pick = nf_k_pick_avx512;
 }

@@ -83,6 +83,45 @@ uint64_t nf_k_rows_in_box_scalar(const float *columns, const float *low, const f
     return inside;
 }
 
+uint64_t nf_k_rows_near_box_scalar(const float *columns, const float *low, const float *high, uint32_t dims,
+                                   const float *most)
+{
+    uint64_t near = 0;
+    for (uint32_t row = 0; row < NF_TILE; row++) {
+        float sum = 0.0f;
+        for (uint32_t k = 0; k < dims; k++) {
+            const float value = columns[k * NF_TILE + row], below = low[k] - value, above = value - high[k];
+            const float gap = below > above ? below : above;
+            sum += gap > 0.0f ? gap * gap : 0.0f;
+        }
+        near |= (uint64_t) !(sum > most[row]) << row;
+    }
+    return near;
+}
+
+/* Counts in binary64, as the values are, so that compilers make vectors of it. */
+void nf_k_ranks_scalar(const double *values, uint32_t *ranks)
+{
+    double counts[16] = {0.0};
+    for (uint32_t j = 0; j < 16; j++) {
+        const double value = values[j];
+        for (uint32_t l = 0; l < 16; l++) counts[l] += value < values[l] ? 1.0 : 0.0;
+    }
+    for (uint32_t l = 0; l < 16; l++) ranks[l] = (uint32_t)counts[l];
+}
+
+uint32_t nf_k_pick_scalar(const double *values, const uint32_t *at, uint32_t count, double most, double *picked,
+                          uint32_t *picked_at)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        picked[found] = values[i];
+        picked_at[found] = at[i];
+        found += values[i] <= most;
+    }
+    return found;
+}
+
 float nf_k_gap_square_scalar(const float *a, const float *b, uint32_t dims)
 {
     float sum = 0.0f;
@@ -161,9 +200,12 @@ void nf_kernels_fill_scalar(nf_kernels *table)
         .ids_above = nf_k_ids_above_scalar,
         .sort_ids = nf_k_sort_ids_scalar,
         .rows_in_box = nf_k_rows_in_box_scalar,
+        .rows_near_box = nf_k_rows_near_box_scalar,
         .gap_square = nf_k_gap_square_scalar,
         .distance_square = nf_k_distance_square_scalar,
         .sums = nf_k_sums_scalar,
         .roots = nf_k_roots_scalar,
+        .ranks = nf_k_ranks_scalar,
+        .pick = nf_k_pick_scalar,
     };
 }
