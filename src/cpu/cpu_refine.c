@@ -261,14 +261,54 @@ static void step_over(slot *from)
     }
 }
 
+/* ---- stopping at a count ---- */
+
+/* Counts only grow, and a row that has got to stop_at may miss any pair from there on: so a pair may be left out where
+ * every row that it counts for is there, whatever the other threads have counted meanwhile. */
+static bool row_is_done(const refine_run *run, uint32_t id)
+{
+    return __atomic_load_n(&run->counts[id], __ATOMIC_RELAXED) >= run->search->spec.stop_at;
+}
+
+/* Bits of the rows of a group that have got there. */
+static uint64_t done_rows(const refine_run *run, const nf_points *points, uint32_t group)
+{
+    const uint32_t begin = points->group_start[group], count = points->group_start[group + 1] - begin;
+    uint64_t       done = 0;
+    for (uint32_t row = 0; row < count; row++) {
+        if (row_is_done(run, points->ids[begin + row])) done |= 1ull << row;
+    }
+    return done;
+}
+
+/* The queries of a slot's next hit for which the tile must be decided: all, but for those that only rows which have got to
+ * stop_at wait for. */
+static uint64_t still_counting(const refine_run *run, const slot *from, uint32_t group, bool inside)
+{
+    const nf_search *search = run->search;
+    const uint64_t   queries = from->hits.hits[from->at].queries;
+
+    if (run->counts == NULL || search->spec.stop_at == 0) return queries;
+    const uint64_t done = done_rows(run, search->queries, from->panel.group);
+    if ((queries & done) == 0 || !inside || group == from->panel.group) {
+        return inside && (queries & ~done) != 0 ? queries : queries & ~done;
+    }
+    for (uint32_t at = search->data->group_start[group]; at < search->data->group_start[group + 1]; at++) {
+        if (!row_is_done(run, search->data->ids[at])) return queries;
+    }
+    return queries & ~done;
+}
+
 static bool decide_slot(const refine_run *run, worker_state *state, slot *from, uint32_t worker)
 {
     const nf_search *search = run->search;
     const uint32_t   group = state->points.group;
-    const bool       inside = search->spec.self_join && group >= run->batch.begin && group < run->batch.end;
-    const uint64_t   weight = inside ? 2 : 1, ties = state->tiler.ties, queries = from->hits.hits[from->at].queries;
+    const bool       inside = nf_cpu_mirrors(search) && group >= run->batch.begin && group < run->batch.end;
+    const uint64_t   weight = inside ? 2 : 1, ties = state->tiler.ties;
+    const uint64_t   queries = still_counting(run, from, group, inside);
     uint64_t        *masks = from->kept[from->kept_count].masks;
 
+    if (queries == 0) return true;
     state->hits += (uint64_t)__builtin_popcountll(queries);
     if (inside && group != from->panel.group) state->hits += state->points.count;
     state->compared += weight * nf_tile_decide(&state->tiler, &from->panel, &state->points, queries,
@@ -317,7 +357,7 @@ static nf_status bundle_task(void *arg, uint64_t task, uint32_t worker)
     if (run->counts == NULL && atomic_load(&search->pairs.overflow)) return NF_OK;
     for (uint32_t group = first; group < last; group++) {
         slot *to = &state->slots[group - first];
-        const nf_group_range skip = search->spec.self_join ? (nf_group_range){run->batch.begin, group} : (nf_group_range){0, 0};
+        const nf_group_range skip = nf_cpu_mirrors(search) ? (nf_group_range){run->batch.begin, group} : (nf_group_range){0, 0};
         to->at = to->done = to->kept_count = 0;
         nf_panel_pack(search, &to->panel, group, true);
         NF_TRY(nf_cpu_list_group_hits(run->ctx, search, group, skip, &to->hits));
@@ -422,11 +462,8 @@ nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch *batch, uin
 
 nf_status nf_cpu_refine_counts(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts)
 {
-    bool overflow;
-    NF_TRY(run_refine(ctx, search, batch, counts, 0, &overflow));
-    if (!nf_cpu_self_pairs(&search->spec)) return NF_OK;
-    for (uint32_t p = search->data->group_start[batch.begin]; p < search->data->group_start[batch.end]; p++) {
-        counts[search->data->ids[p]]++;
-    }
-    return NF_OK;
+    bool           overflow;
+    const uint32_t begin = search->queries->group_start[batch.begin], end = search->queries->group_start[batch.end];
+    for (uint32_t p = begin; p < end && nf_cpu_self_pairs(&search->spec); p++) counts[search->queries->ids[p]]++;
+    return run_refine(ctx, search, batch, counts, 0, &overflow);
 }

@@ -48,7 +48,14 @@ typedef struct nf_search_spec {
     uint32_t result;
     uint32_t bounds;
     bool     no_early_exit;
+    double   inner_radius; /* < 0: none; engines with NF_CAN_INNER */
+    const double *radii;   /* by query id, or NULL; radius is then the largest; engines with NF_CAN_RADII */
+    uint64_t stop_at;      /* refine_counts may stop at it for any row; 0: off */
 } nf_search_spec;
+
+/* What an engine does beyond one radius. */
+#define NF_CAN_INNER 1u
+#define NF_CAN_RADII 2u
 
 /* What has happened in a search. Filled by the engine, added up over batches. */
 typedef struct nf_search_counters {
@@ -130,6 +137,8 @@ typedef struct nf_engine_ops {
 
     /* ---- approximate k nearest neighbours ---- */
     const nf_ivf_ops *ivf;
+
+    uint32_t abilities; /* NF_CAN_... */
 } nf_engine_ops;
 
 typedef enum nf_work { NF_WORK_RADIUS, NF_WORK_KNN, NF_WORK_IVF } nf_work;
