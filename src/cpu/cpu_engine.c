@@ -29,5 +29,6 @@ const nf_engine_ops nf_cpu_engine = {
     .deliver = nf_cpu_deliver,
     .knn = nf_cpu_knn,
     .ivf = &nf_cpu_ivf_ops,
+    .refine_histogram = nf_cpu_refine_histogram,
     .abilities = NF_CAN_INNER | NF_CAN_RADII,
 };

@@ -45,6 +45,8 @@ nf_status nf_cpu_first_intersection_test(nf_context *ctx, nf_search *search, uin
 nf_status nf_cpu_list_hits(nf_context *ctx, nf_search *search, nf_batch batch);
 nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch *batch, uint64_t limit_bytes, bool *overflow);
 nf_status nf_cpu_refine_counts(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts);
+nf_status nf_cpu_refine_histogram(nf_context *ctx, nf_search *search, nf_batch batch, const double *radii,
+                                  uint32_t radius_count, uint64_t *pairs);
 uint64_t nf_cpu_batch_rows(const nf_search *search, nf_batch batch);
 nf_status nf_cpu_compress(nf_context *ctx, nf_search *search, nf_batch batch, int32_t *query_ids, int64_t *indptr);
 nf_status nf_cpu_deliver(nf_context *ctx, nf_search *search, nf_batch batch, const int64_t *indptr, int32_t *indices,

@@ -139,6 +139,10 @@ typedef struct nf_engine_ops {
     const nf_ivf_ops *ivf;
 
     uint32_t abilities; /* NF_CAN_... */
+    /* May be NULL. As refine_counts, but adds to pairs[i] the number of pairs of the batch within radii[i]: radius_count of
+     * them, ascending, the search's radius the last. */
+    nf_status (*refine_histogram)(nf_context *ctx, nf_search *search, nf_batch batch, const double *radii,
+                                  uint32_t radius_count, uint64_t *pairs);
 } nf_engine_ops;
 
 typedef enum nf_work { NF_WORK_RADIUS, NF_WORK_KNN, NF_WORK_IVF } nf_work;

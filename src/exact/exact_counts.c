@@ -162,6 +162,31 @@ static nf_status pass_per_radius(nf_context *ctx, const nf_radius_index *index, 
     return NF_OK;
 }
 
+/* One pass of the engine. */
+static nf_status single_pass(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                             nf_radius_params *params, const double *radii, uint32_t count, uint64_t *pairs,
+                             nf_radius_stats *whole)
+{
+    nf_question question;
+    nf_status   status = NF_OK;
+
+    params->radius = radii[count - 1];
+    NF_TRY(nf_question_open(ctx, index, queries, params, &question));
+    memset(pairs, 0, count * sizeof *pairs);
+    if (question.rows > 0) {
+        const nf_batch everything = {0, question.groups};
+        const double   started = nf_now();
+        nf_progress_begin(ctx, "refine", question.groups);
+        status = index->ops->refine_histogram(ctx, question.search, everything, radii, count, pairs);
+        nf_question_account(&question, NF_STEP_REFINE, started);
+        question.stats.batches = 1;
+    }
+    question.stats.pairs = pairs[count - 1];
+    *whole = question.stats;
+    nf_question_close(&question);
+    return status;
+}
+
 nf_status nf_radius_histogram(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
                               const nf_radius_params *params, const double *radii, uint32_t radius_count, uint64_t *pairs,
                               nf_radius_stats *stats)
@@ -175,6 +200,11 @@ nf_status nf_radius_histogram(nf_context *ctx, const nf_radius_index *index, con
     NF_TRY(take_params(ctx, params, &asked));
     NF_TRY(check_histogram(ctx, &asked, radii, radius_count, pairs));
     asked.max_results = 0;
+    if (index->ops->refine_histogram != NULL) {
+        const nf_status done = single_pass(ctx, index, queries, &asked, radii, radius_count, pairs, &copy.stats);
+        if (done >= 0) nf_question_stats(&copy, stats);
+        return done;
+    }
     uint64_t *counts = nf_alloc(ctx, (queries != NULL ? queries->rows : index->rows) + 1, sizeof *counts);
     if (counts == NULL) return nf_alloc_status(ctx);
     const nf_status status = pass_per_radius(ctx, index, queries, &asked, radii, radius_count, pairs, counts, &copy.stats);
