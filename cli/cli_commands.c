@@ -26,6 +26,13 @@ static const nf_param only_help[] = {
     {"help", NF_PARAM_FLAG, AT(help), NULL, NULL, "", 0, 0, "Show this help."},
 };
 
+static const nf_param several_radii[] = {
+    {"radii", NF_PARAM_TEXT, AT(radii), "FILE", NULL, "", 0, 0,
+     "One radius per query, in place of --radius: a file of n x 1 numbers, in any format that is read; cpu engine."},
+    {"histogram", NF_PARAM_TEXT, AT(histogram), "R1,R2,...", NULL, "", 0, 0,
+     "In place of --radius: count the pairs within each of these radii, which ascend; -o writes radius and pairs."},
+};
+
 static const nf_param output[] = {
     {"output", NF_PARAM_TEXT, AT(output), "FILE", NULL, "", 0, 0,
      "Where the result goes; the name appears only when the file is complete. '-' is standard output."},
@@ -93,7 +100,9 @@ static const nf_param helping[] = {
 /* Option sets of each command. */
 
 static const cli_option_set join_sets[] = {
-    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius candidates refine distances sort self half strict max-results"),
+    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius inner-radius"),
+    OWN("", several_radii),
+    LIBRARY("", NF_PARAMS_RADIUS, "candidates refine distances sort self half strict max-results stop-at"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, NULL),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
@@ -205,6 +214,7 @@ static const cli_example join_examples[] = {
     {"nearfield join data.csv queries.csv --radius 3 -o near.csv", "for each query the rows of data.csv near it"},
     {"nearfield join data.fvecs --radius 200", "only count the pairs"},
     {"nearfield join data.npy --radius 1 --counts -o counts.npy", "one number of neighbours per row"},
+    {"nearfield join data.npy --histogram 0.5,1,2,4", "how many pairs there are within each radius"},
     {"nearfield join data.npy --radius 1 --format csv -o - | head", "pairs to standard output"},
     {NULL, NULL},
 };

@@ -19,7 +19,14 @@ static int check_options(cli_run *run, nf_read_params *query_read)
     const cli_settings *settings = &run->settings;
     const bool          self_join = settings->argument_count < 2;
 
-    if (isnan(settings->radius.radius)) return cli_fail_usage(run, "join needs --radius R");
+    const int asked = (isnan(settings->radius.radius) ? 0 : 1) + (settings->radii != NULL) + (settings->histogram != NULL);
+
+    if (asked == 0) return cli_fail_usage(run, "join needs --radius R");
+    if (asked > 1) return cli_fail_usage(run, "join takes one of --radius, --radii and --histogram");
+    if (settings->radii != NULL && settings->radius.half) return cli_fail_usage(run, "--half does not go with --radii");
+    if (settings->histogram != NULL && settings->write.counts) {
+        return cli_fail_usage(run, "--counts does not go with --histogram");
+    }
     if (!self_join && settings->radius.self) return cli_fail_usage(run, "--self is for a join without QUERIES");
     if (!self_join && settings->radius.half) return cli_fail_usage(run, "--half is for a join without QUERIES");
     if (self_join && settings->query_rows != NULL) return cli_fail_usage(run, "--query-rows needs QUERIES");
@@ -84,6 +91,7 @@ static int search(cli_run *run, cli_join *join)
     nf_status        status;
 
     join->stats.struct_size = sizeof join->stats;
+    if (join->bin_count > 0) return cli_join_histogram(run, join, queries);
     if (run->settings.output != NULL) {
         status = write_pairs(run, join, queries);
     } else {
@@ -101,16 +109,27 @@ int cli_run_join(cli_run *run)
     cli_join       join = {0};
     int            code = check_options(run, &query_read);
 
+    if (code == 0 && run->settings.histogram != NULL) code = cli_join_parse_histogram(run, &join);
     if (code == 0) code = cli_open_context(run);
-    if (code != 0) return code;
+    if (code != 0) {
+        free(join.bins);
+        free(join.bin_pairs);
+        return code;
+    }
     join.data.path = run->settings.arguments[0];
     if (run->settings.argument_count > 1) join.queries.path = run->settings.arguments[1];
     code = read_inputs(run, &query_read, &join);
+    if (code == 0 && run->settings.radii != NULL) {
+        code = cli_join_read_radii(run, &join, join.queries.path != NULL ? join.queries.rows : join.data.rows);
+    }
     if (code == 0) code = build_index(run, &join);
     if (code == 0) code = search(run, &join);
     cli_progress_clear(&run->progress);
     if (code == 0) code = cli_join_report(run, &join);
     nf_radius_index_release(join.index);
+    free(join.radii);
+    free(join.bins);
+    free(join.bin_pairs);
     cli_input_release(&join.data);
     cli_input_release(&join.queries);
     return code;

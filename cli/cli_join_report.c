@@ -90,8 +90,13 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
 
     cli_input_print(to, "data", &join->data);
     if (join->queries.path != NULL) cli_input_print(to, "queries", &join->queries);
-    fprintf(to, "%-12s%s%s\n", "radius", cli_number(params->radius).text,
-            params->strict ? ", pairs at it left out" : "");
+    if (run->settings.radii != NULL) {
+        fprintf(to, "%-12sof each query: %s\n", "radius", run->settings.radii);
+    } else {
+        fprintf(to, "%-12s%s%s\n", "radius",
+                cli_number(join->bin_count > 0 ? join->bins[join->bin_count - 1] : params->radius).text,
+                params->strict ? ", pairs at it left out" : "");
+    }
     fprintf(to, "%-12s%s%s%s (%s neighbours per query on average)\n", "pairs", cli_count(join->stats.pairs).text,
             params->half ? ", each once" : "", params->self ? ", self pairs too" : "",
             cli_mean(selectivity(params, &join->stats)).text);
@@ -99,7 +104,11 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
     print_times(to, join, output != NULL);
     fprintf(to, "%-12s%s\n", "result",
             output != NULL ? cli_output_name(output) : "only counted (-o FILE writes the pairs)");
-    print_histogram(to, &join->stats);
+    if (join->bin_count > 0) {
+        cli_join_print_bins(to, run, join);
+    } else {
+        print_histogram(to, &join->stats);
+    }
 }
 
 static void fill_steps(cli_json *json, const nf_radius_stats *stats)
@@ -122,7 +131,8 @@ static void fill_object(cli_json *json, cli_run *run, const cli_join *join)
     cli_json_count(json, "dims", stats->dims);
     cli_json_number(json, "seconds", stats->build_seconds + stats->seconds);
     fill_steps(json, stats);
-    cli_json_number(json, "radius", run->settings.radius.radius);
+    cli_json_number(json, "radius", join->bin_count > 0 ? join->bins[join->bin_count - 1] : run->settings.radius.radius);
+    if (join->bin_count > 0) cli_join_fill_bins(json, run, join);
     cli_json_count(json, "pairs", stats->pairs);
     cli_json_number(json, "selectivity", selectivity(&run->settings.radius, stats));
     cli_json_text(json, "candidates", nf_candidates_name(stats->candidates));

@@ -28,6 +28,7 @@ typedef struct cli_settings {
     nf_ivf_search_params   ivf_search; /* recall is NaN until it is given; probes stand below */
     nf_ivf_open_params     ivf_open;
     const char            *query_rows;               /* as given, or NULL */
+    const char            *histogram, *radii;        /* join: as given, or NULL */
     const char            *probes;                   /* search: "P" or "P1,P2,...", or NULL */
     const char            *truth, *filter, *exclude; /* search: files, or NULL */
     const char            *ids;                      /* build: a file, or NULL */

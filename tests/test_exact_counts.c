@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions beside one radius: histograms, counts that stop, rings, and a radius per query. Every pair of every answer is
- * compared with the oracle of exact_helper.h.
+ * Questions beside one radius: histograms, counts that stop, rings, and a radius per query. Every pair of every answer
+ * is compared with the oracle of exact_helper.h.
  */
 #include "exact_helper.h"
 
@@ -29,8 +29,8 @@ static int self_join(const place *at)
     return at->queries == NULL;
 }
 
-static void check_row(const place *at, const nf_radius_params *params, const exact_truth *outer, const exact_truth *inner,
-                      const nf_csr *csr, uint64_t q)
+static void check_row(const place *at, const nf_radius_params *params, const exact_truth *outer,
+                      const exact_truth *inner, const nf_csr *csr, uint64_t q)
 {
     int64_t next = csr->indptr[q];
     for (uint64_t p = 0; p < outer->rows; p++) {
@@ -50,12 +50,12 @@ static void check_row(const place *at, const nf_radius_params *params, const exa
 static void check_answer(const place *at, const nf_radius_params *params, const exact_truth *outer,
                          const exact_truth *inner)
 {
-    nf_csr            *csr = NULL;
-    nf_radius_stream  *stream = NULL;
-    nf_radius_batch    batch;
-    nf_radius_stats    stats = {.struct_size = sizeof stats};
-    uint64_t          *counts = malloc((outer->queries + 1) * sizeof *counts), streamed = 0;
-    const nf_status    status = nf_radius_csr(at->ctx, at->index, at->queries, params, &csr, &stats);
+    nf_csr           *csr = NULL;
+    nf_radius_stream *stream = NULL;
+    nf_radius_batch   batch;
+    nf_radius_stats   stats = {.struct_size = sizeof stats};
+    uint64_t         *counts = malloc((outer->queries + 1) * sizeof *counts), streamed = 0;
+    const nf_status   status = nf_radius_csr(at->ctx, at->index, at->queries, params, &csr, &stats);
 
     if (exact_on_cuda()) {
         assert_int_equal(status, NF_ERR_UNSUPPORTED);
@@ -64,7 +64,8 @@ static void check_answer(const place *at, const nf_radius_params *params, const 
     }
     if (status != NF_OK) fail_msg("nf_radius_csr: %s", nf_context_error(at->ctx)->text);
     for (uint64_t q = 0; q < outer->queries; q++) check_row(at, params, outer, inner, csr, q);
-    if (stats.ties != outer->ties) fail_msg("%d ties, not %d, at %a", (int)stats.ties, (int)outer->ties, params->radius);
+    if (stats.ties != outer->ties)
+        fail_msg("%d ties, not %d, at %a", (int)stats.ties, (int)outer->ties, params->radius);
     assert_int_equal(nf_radius_counts(at->ctx, at->index, at->queries, params, counts, &stats), NF_OK);
     assert_int_equal(stats.ties, outer->ties);
     for (uint64_t q = 0; q < outer->queries; q++) assert_int_equal(counts[q], csr->indptr[q + 1] - csr->indptr[q]);
@@ -182,15 +183,18 @@ static void begin_own(place *at)
         const uint64_t which = (q * 7 + q / 5) % at->of->count;
         at->own_radii[q] = at->of->radii[which];
         memcpy(at->own.side + q * rows, at->truth[which].side + q * rows, rows);
-        for (uint64_t p = 0; p < rows; p++) at->own.ties += at->own.side[q * rows + p] == 0 && !(self_join(at) && p == q);
+        for (uint64_t p = 0; p < rows; p++)
+            at->own.ties += at->own.side[q * rows + p] == 0 && !(self_join(at) && p == q);
     }
 }
 
 static void check(asked *of)
 {
     static const uint32_t configurations[][2] = {
-        {NF_CANDIDATES_AUTO, NF_REFINE_AUTO}, {NF_CANDIDATES_BVH, NF_REFINE_AUTO},
-        {NF_CANDIDATES_BOXES, NF_REFINE_FP64}, {NF_CANDIDATES_NONE, NF_REFINE_AUTO},
+        {NF_CANDIDATES_AUTO, NF_REFINE_AUTO},
+        {NF_CANDIDATES_BVH, NF_REFINE_AUTO},
+        {NF_CANDIDATES_BOXES, NF_REFINE_FP64},
+        {NF_CANDIDATES_NONE, NF_REFINE_AUTO},
     };
     place at = {.of = of, .queries = of->queries.data != NULL ? &of->queries : NULL};
     for (uint32_t i = 0; i < of->count; i++) at.truth[i] = exact_truth_of(&of->data, at.queries, of->radii[i]);
@@ -231,8 +235,10 @@ static void test_bytes(void **state)
 {
     (void)state;
     asked self = {grid(NF_DTYPE_U8, 150, 3, 6, 1.0, 1), {0}, {0.0, 0.0, 1e-200, 1.0, 2.0, 3.0, 3.5, HUGE_VAL}, 8};
-    asked semi = {grid(NF_DTYPE_I8, 130, 40, 3, 1.0, 2), grid(NF_DTYPE_I8, 70, 40, 3, 1.0, 3),
-                  {0.0, 7.0, 8.0, 8.5, 9.0, 9.0, 10.0, HUGE_VAL}, 8};
+    asked semi = {grid(NF_DTYPE_I8, 130, 40, 3, 1.0, 2),
+                  grid(NF_DTYPE_I8, 70, 40, 3, 1.0, 3),
+                  {0.0, 7.0, 8.0, 8.5, 9.0, 9.0, 10.0, HUGE_VAL},
+                  8};
     check(&self);
     check(&semi);
 }
@@ -242,7 +248,8 @@ static void test_floats(void **state)
     (void)state;
     asked flat = {grid(NF_DTYPE_F32, 140, 1, 40, 0.25, 4), {0}, {0.0, 1e-30, 0.25, 0.5, 1.5, 1e10, HUGE_VAL}, 7};
     asked wide = {grid(NF_DTYPE_F32, 120, 33, 4, 0.3, 5), {0}, {0.0, 1e-25, 2.0, 2.4, 3.0, 3.6, 5.0}, 7}; /* product */
-    asked semi = {grid(NF_DTYPE_F32, 90, 24, 4, 0.3, 6), grid(NF_DTYPE_F64, 100, 24, 4, 0.3, 7), {1.0, 2.0, 2.1, 2.5}, 4};
+    asked semi = {
+        grid(NF_DTYPE_F32, 90, 24, 4, 0.3, 6), grid(NF_DTYPE_F64, 100, 24, 4, 0.3, 7), {1.0, 2.0, 2.1, 2.5}, 4};
     check(&flat);
     check(&wide);
     check(&semi);
@@ -262,8 +269,10 @@ static void test_extreme_doubles(void **state)
 {
     (void)state;
     asked large = {grid(NF_DTYPE_F64, 90, 2, 5, 0x1p600, 10), {0}, {0.0, 1.0, 0x1p600, 0x1p601, 0x1p603, HUGE_VAL}, 6};
-    asked small = {grid(NF_DTYPE_F64, 90, 2, 5, 0x1p-700, 11), {0}, {0.0, 0x1p-700, 0x1p-699, 0x1p-501, 1.0, HUGE_VAL}, 6};
-    asked below = {grid(NF_DTYPE_F64, 80, 1, 5, 0x1.fffffffffffffp-501, 12), {0}, {0x1.fffffffffffffp-501, 0x1p-500, 1.0}, 3};
+    asked small = {
+        grid(NF_DTYPE_F64, 90, 2, 5, 0x1p-700, 11), {0}, {0.0, 0x1p-700, 0x1p-699, 0x1p-501, 1.0, HUGE_VAL}, 6};
+    asked below = {
+        grid(NF_DTYPE_F64, 80, 1, 5, 0x1.fffffffffffffp-501, 12), {0}, {0x1.fffffffffffffp-501, 0x1p-500, 1.0}, 3};
     check(&large);
     check(&small);
     check(&below);
@@ -274,7 +283,8 @@ static void test_small_sizes(void **state)
     (void)state;
     for (uint64_t rows = 0; rows < 4; rows++) {
         asked self = {grid(NF_DTYPE_F32, rows, 2, 2, 1.0, rows), {0}, {0.0, 1.0, 2.0}, 3};
-        asked semi = {grid(NF_DTYPE_U8, rows, 2, 2, 1.0, rows), grid(NF_DTYPE_U8, 3 - rows, 2, 2, 1.0, 5), {0.0, 1.0}, 2};
+        asked semi = {
+            grid(NF_DTYPE_U8, rows, 2, 2, 1.0, rows), grid(NF_DTYPE_U8, 3 - rows, 2, 2, 1.0, 5), {0.0, 1.0}, 2};
         check(&self);
         check(&semi);
     }

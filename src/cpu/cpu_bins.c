@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Into which of several radii pairs fall. The sum of squared differences in binary64 places nearly every pair: it is off by
- * at most (dims + 3) 2^-53 of itself. A pair whose sum is that near to the square of a radius is compared with that radius
- * exactly (matrix_exact.h), and so is one whose sum may have over- or underflowed. docs/numerics.md.
+ * Into which of several radii pairs fall. The sum of squared differences in binary64 places nearly every pair: it is
+ * off by at most (dims + 3) 2^-53 of itself. A pair whose sum is that near to the square of a radius is compared with
+ * that radius exactly (matrix_exact.h), and so is one whose sum may have over- or underflowed. docs/numerics.md.
  */
 #include "cpu_bins.h"
 

@@ -23,10 +23,10 @@ typedef struct nf_binner {
 } nf_binner;
 
 nf_status nf_bins_open(nf_context *ctx, const nf_search *search, const double *radii, uint32_t count, nf_bins *bins);
-void nf_bins_close(nf_bins *bins);
+void      nf_bins_close(nf_bins *bins);
 
 nf_status nf_binner_open(nf_context *ctx, const nf_bins *bins, nf_binner *binner);
-void nf_binner_close(nf_binner *binner);
+void      nf_binner_close(nf_binner *binner);
 
 /* Counts the results of a query with the points at first + bits of mask; all are within the largest radius. weight: how
  * many ordered pairs each stands for. */

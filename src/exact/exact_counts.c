@@ -2,8 +2,8 @@
 /*
  * Questions that keep no pair: counts per query, and pairs within each of several radii.
  *
- * What an engine has no operation for is put together from plain counts: those at an inner radius are taken off those at
- * the outer one, whose pairs they are a part of; a histogram takes one pass per radius.
+ * What an engine has no operation for is put together from plain counts: those at an inner radius are taken off those
+ * at the outer one, whose pairs they are a part of; a histogram takes one pass per radius.
  */
 #include <string.h>
 
@@ -17,7 +17,8 @@ static nf_status take_params(nf_context *ctx, const nf_radius_params *from, nf_r
     if (from == NULL) return nf_fail(ctx, NF_ERR_ARGUMENT, "index or params are NULL");
     memcpy(&given, from, sizeof given);
     if (given < sizeof given) {
-        return nf_fail(ctx, NF_ERR_ARGUMENT, "struct_size of the radius parameters is %zu; use nf_radius_params_init", given);
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "struct_size of the radius parameters is %zu; use nf_radius_params_init",
+                       given);
     }
     memcpy(to, from, given < sizeof *to ? given : sizeof *to);
     to->struct_size = sizeof *to;
@@ -80,8 +81,8 @@ nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const 
 
     nf_context_begin(ctx);
     NF_TRY(take_params(ctx, params, &asked));
-    const uint64_t stop_at = asked.stop_at;
-    const bool     subtract = index != NULL && subtracts(index, &asked);
+    const uint64_t   stop_at = asked.stop_at;
+    const bool       subtract = index != NULL && subtracts(index, &asked);
     nf_radius_params outer = asked;
     if (subtract) { /* the whole counts are needed */
         outer.inner_radius = -1.0;
@@ -112,8 +113,8 @@ static nf_status check_histogram(nf_context *ctx, const nf_radius_params *params
     }
     for (uint32_t i = 0; i < count; i++) {
         if (!(radii[i] >= 0.0)) {
-            return nf_fail(ctx, NF_ERR_ARGUMENT, "radius %u of the histogram is %g, a number of at least 0 is needed", i,
-                           radii[i]);
+            return nf_fail(ctx, NF_ERR_ARGUMENT, "radius %u of the histogram is %g, a number of at least 0 is needed",
+                           i, radii[i]);
         }
         if (i > 0 && radii[i] < radii[i - 1]) {
             return nf_fail(ctx, NF_ERR_ARGUMENT, "radii must ascend, but %g comes after %g", radii[i], radii[i - 1]);
@@ -188,8 +189,8 @@ static nf_status single_pass(nf_context *ctx, const nf_radius_index *index, cons
 }
 
 nf_status nf_radius_histogram(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
-                              const nf_radius_params *params, const double *radii, uint32_t radius_count, uint64_t *pairs,
-                              nf_radius_stats *stats)
+                              const nf_radius_params *params, const double *radii, uint32_t radius_count,
+                              uint64_t *pairs, nf_radius_stats *stats)
 {
     if (ctx == NULL) return NF_ERR_ARGUMENT;
     nf_radius_params asked;
@@ -207,7 +208,8 @@ nf_status nf_radius_histogram(nf_context *ctx, const nf_radius_index *index, con
     }
     uint64_t *counts = nf_alloc(ctx, (queries != NULL ? queries->rows : index->rows) + 1, sizeof *counts);
     if (counts == NULL) return nf_alloc_status(ctx);
-    const nf_status status = pass_per_radius(ctx, index, queries, &asked, radii, radius_count, pairs, counts, &copy.stats);
+    const nf_status status =
+        pass_per_radius(ctx, index, queries, &asked, radii, radius_count, pairs, counts, &copy.stats);
     nf_free(counts);
     if (status >= 0) nf_question_stats(&copy, stats);
     return status;
