@@ -97,7 +97,7 @@ typedef struct nf_radius_params {
                               d <= radii[q]. A self-join is then not symmetric: half is an error. Not with inner_radius.
                               CPU engine. They must stay as long as the queries */
     uint64_t stop_at;      /* 0: off. nf_radius_counts gives min(count, stop_at), and spares work for rows that have got so
-                              far: hits, compared, rechecked and ties then depend on the threads. Only for nf_radius_counts */
+                              far: hits, compared, rechecked and ties then depend on the threads. An error elsewhere */
 } nf_radius_params;
 
 #define NF_STEP_COUNT 9

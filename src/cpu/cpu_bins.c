@@ -49,20 +49,18 @@ void nf_binner_close(nf_binner *binner)
     nf_free(binner->row_y);
 }
 
-/* The first of values[0, count) that is above sum; count where none is. */
+/* The first of values[0, count) that is above sum; count where none is. Without branches: where a pair falls cannot be
+ * foreseen. */
 static uint32_t first_above(const double *values, uint32_t count, double sum)
 {
     uint32_t low = 0;
-    while (count > 0) {
+    if (count == 0) return 0;
+    while (count > 1) {
         const uint32_t half = count / 2;
-        if (values[low + half] > sum) {
-            count = half;
-        } else {
-            low += half + 1;
-            count -= half + 1;
-        }
+        low += half * (uint32_t)(values[low + half - 1] <= sum);
+        count -= half;
     }
-    return low;
+    return low + (uint32_t)(values[low] <= sum);
 }
 
 /* The first radius from low on that the pair is within, at most high, by exact comparison. */

@@ -382,7 +382,8 @@ static nf_status bundle_task(void *arg, uint64_t task, uint32_t worker)
     if (keeps_pairs(run) && atomic_load(&search->pairs.overflow)) return NF_OK;
     for (uint32_t group = first; group < last; group++) {
         slot *to = &state->slots[group - first];
-        const nf_group_range skip = nf_cpu_mirrors(search) ? (nf_group_range){run->batch.begin, group} : (nf_group_range){0, 0};
+        nf_group_range skip = {0, 0};
+        if (nf_cpu_mirrors(search)) skip = (nf_group_range){run->batch.begin, group};
         to->at = to->done = to->kept_count = 0;
         nf_panel_pack(search, &to->panel, group, true);
         NF_TRY(nf_cpu_list_group_hits(run->ctx, search, group, skip, &to->hits));
@@ -475,7 +476,8 @@ static void add_bins(const refine_run *run, uint64_t *pairs)
 static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts, const nf_bins *bins,
                             uint64_t limit_bytes, bool *overflow)
 {
-    refine_run run = {.ctx = ctx, .search = search, .batch = batch, .counts = bins == NULL ? counts : NULL, .bins = bins};
+    refine_run run = {.ctx = ctx, .search = search, .batch = batch, .bins = bins};
+    if (bins == NULL) run.counts = counts;
     const bool keeps = keeps_pairs(&run);
     run.bundle = bundle_size(search, batch, nf_context_threads(ctx));
     const uint64_t tasks = (batch.end - batch.begin + run.bundle - 1) / run.bundle;

@@ -97,7 +97,8 @@ static nf_status check_abilities(const nf_question *question)
                        "inner_radius: the %s engine can count such pairs, but not deliver them", ops->name);
     }
     if (question->params.radii != NULL && (ops->abilities & NF_CAN_RADII) == 0) {
-        return nf_fail(question->ctx, NF_ERR_UNSUPPORTED, "radii: the %s engine takes one radius for all queries", ops->name);
+        return nf_fail(question->ctx, NF_ERR_UNSUPPORTED, "radii: the %s engine takes one radius for all queries",
+                       ops->name);
     }
     return NF_OK;
 }
