@@ -26,6 +26,13 @@ static const nf_param only_help[] = {
     {"help", NF_PARAM_FLAG, AT(help), NULL, NULL, "", 0, 0, "Show this help."},
 };
 
+static const nf_param several_radii[] = {
+    {"radii", NF_PARAM_TEXT, AT(radii), "FILE", NULL, "", 0, 0,
+     "One radius per query, in place of --radius: a file of n x 1 numbers, in any format that is read; cpu engine."},
+    {"histogram", NF_PARAM_TEXT, AT(histogram), "R1,R2,...", NULL, "", 0, 0,
+     "In place of --radius: count the pairs within each of these radii, which ascend; -o writes radius and pairs."},
+};
+
 static const nf_param output[] = {
     {"output", NF_PARAM_TEXT, AT(output), "FILE", NULL, "", 0, 0,
      "Where the result goes; the name appears only when the file is complete. '-' is standard output."},
@@ -105,12 +112,13 @@ static const nf_param helping[] = {
 /* Option sets of each command. */
 
 static const cli_option_set join_sets[] = {
-    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius"),
+    LIBRARY("Pairs", NF_PARAMS_RADIUS, "radius inner-radius"),
     LIBRARY("", NF_PARAMS_RADIUS_INDEX, "metric"),
     LIBRARY("", NF_PARAMS_RADIUS, "similarity"),
+    OWN("", several_radii),
     OWN("", sampling),
     OWN("", estimating),
-    LIBRARY("", NF_PARAMS_RADIUS, "candidates refine distances sort self half strict max-results"),
+    LIBRARY("", NF_PARAMS_RADIUS, "candidates refine distances sort self half strict max-results stop-at"),
     OWN("Output", output),
     LIBRARY("", NF_PARAMS_WRITE, NULL),
     LIBRARY("Reading", NF_PARAMS_READ, NULL),
@@ -231,6 +239,7 @@ static const cli_example join_examples[] = {
     {"nearfield join data.npy --radius 1 --estimate", "how many pairs and how long, before the work"},
     {"nearfield join texts.npy --metric cosine --similarity 0.9 -o near.csv", "pairs with a cosine of 0.9 or more"},
     {"nearfield join data.npy --radius 1 --counts -o counts.npy", "one number of neighbours per row"},
+    {"nearfield join data.npy --histogram 0.5,1,2,4", "how many pairs there are within each radius"},
     {"nearfield join data.npy --radius 1 --format csv -o - | head", "pairs to standard output"},
     {NULL, NULL},
 };

@@ -15,12 +15,29 @@
 #include "cli_report.h"
 #include "cli_text.h"
 
+/* One of --radius (or what stands for it), --radii and --histogram. */
+static int check_radii(cli_run *run, const cli_settings *settings)
+{
+    const int several = (settings->radii != NULL) + (settings->histogram != NULL);
+    const int single = !isnan(settings->radius.radius) + !isnan(settings->radius.similarity) + !isnan(settings->selectivity);
+
+    if (several == 0) return cli_check_radius(run, settings->radius.radius, settings->radius.similarity);
+    if (several + single > 1) return cli_fail_usage(run, "join takes one of --radius, --radii and --histogram");
+    if (settings->radius_index.metric != NF_METRIC_L2) return cli_fail_usage(run, "--radii and --histogram are of --metric l2");
+    if (settings->estimate) return cli_fail_usage(run, "--estimate goes with a single radius");
+    if (settings->radii != NULL && settings->radius.half) return cli_fail_usage(run, "--half does not go with --radii");
+    if (settings->histogram != NULL && settings->write.counts) {
+        return cli_fail_usage(run, "--counts does not go with --histogram");
+    }
+    return 0;
+}
+
 static int check_options(cli_run *run, nf_read_params *query_read)
 {
     const cli_settings *settings = &run->settings;
     const bool          self_join = settings->argument_count < 2;
 
-    const int code = cli_check_radius(run, settings->radius.radius, settings->radius.similarity);
+    const int code = check_radii(run, settings);
     if (code != 0) return code;
     if (!self_join && settings->radius.self) return cli_fail_usage(run, "--self is for a join without QUERIES");
     if (!self_join && settings->radius.half) return cli_fail_usage(run, "--half is for a join without QUERIES");
@@ -90,6 +107,7 @@ static int search(cli_run *run, cli_join *join)
     nf_status        status;
 
     join->stats.struct_size = sizeof join->stats;
+    if (join->bin_count > 0) return cli_join_histogram(run, join, queries);
     if (run->settings.output != NULL) {
         status = write_pairs(run, join, queries);
     } else {
@@ -107,16 +125,27 @@ int cli_run_join(cli_run *run)
     cli_join       join = {0};
     int            code = check_options(run, &query_read);
 
+    if (code == 0 && run->settings.histogram != NULL) code = cli_join_parse_histogram(run, &join);
     if (code == 0) code = cli_open_context(run);
-    if (code != 0) return code;
+    if (code != 0) {
+        free(join.bins);
+        free(join.bin_pairs);
+        return code;
+    }
     join.data.path = run->settings.arguments[0];
     if (run->settings.argument_count > 1) join.queries.path = run->settings.arguments[1];
     code = read_inputs(run, &query_read, &join);
+    if (code == 0 && run->settings.radii != NULL) {
+        code = cli_join_read_radii(run, &join, join.queries.path != NULL ? join.queries.rows : join.data.rows);
+    }
     if (code == 0) code = build_index(run, &join);
     if (code == 0 && !run->settings.estimate) code = search(run, &join);
     cli_progress_clear(&run->progress);
     if (code == 0) code = run->settings.estimate ? cli_join_estimate_report(run, &join) : cli_join_report(run, &join);
     nf_radius_index_release(join.index);
+    free(join.radii);
+    free(join.bins);
+    free(join.bin_pairs);
     cli_input_release(&join.data);
     cli_input_release(&join.queries);
     return code;

@@ -95,7 +95,14 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
 
     cli_input_print(to, "data", &join->data);
     if (join->queries.path != NULL) cli_input_print(to, "queries", &join->queries);
-    cli_print_radius(to, run);
+    if (run->settings.radii != NULL) {
+        fprintf(to, "%-12sof each query: %s\n", "radius", run->settings.radii);
+    } else if (join->bin_count > 0) {
+        fprintf(to, "%-12s%s%s\n", "radius", cli_number(join->bins[join->bin_count - 1]).text,
+                params->strict ? ", pairs at it left out" : "");
+    } else {
+        cli_print_radius(to, run);
+    }
     cli_print_selectivity(to, run, &join->selectivity);
     if (join->stats.zero_rows + join->stats.zero_queries > 0) {
         fprintf(to, "%-12s%s rows of zeros, which have no neighbours", "", cli_count(join->stats.zero_rows).text);
@@ -109,7 +116,11 @@ static void print_text(FILE *to, const cli_run *run, const cli_join *join)
     print_times(to, join, output != NULL);
     fprintf(to, "%-12s%s\n", "result",
             output != NULL ? cli_output_name(output) : "only counted (-o FILE writes the pairs)");
-    print_histogram(to, &join->stats);
+    if (join->bin_count > 0) {
+        cli_join_print_bins(to, run, join);
+    } else {
+        print_histogram(to, &join->stats);
+    }
 }
 
 static void fill_steps(cli_json *json, const nf_radius_stats *stats)
@@ -133,11 +144,12 @@ static void fill_object(cli_json *json, cli_run *run, const cli_join *join)
     cli_json_number(json, "seconds", stats->build_seconds + stats->seconds);
     fill_steps(json, stats);
     cli_json_text(json, "metric", nf_metric_name(run->settings.radius_index.metric));
-    cli_json_number(json, "radius", run->settings.radius.radius);
+    cli_json_number(json, "radius", join->bin_count > 0 ? join->bins[join->bin_count - 1] : run->settings.radius.radius);
     cli_json_number(json, "similarity", run->settings.radius.similarity);
     cli_json_selectivity(json, run, &join->selectivity);
     cli_json_count(json, "zero_rows", stats->zero_rows);
     cli_json_count(json, "zero_queries", stats->zero_queries);
+    if (join->bin_count > 0) cli_join_fill_bins(json, run, join);
     cli_json_count(json, "pairs", stats->pairs);
     cli_json_number(json, "selectivity", selectivity(&run->settings.radius, stats));
     cli_json_text(json, "candidates", nf_candidates_name(stats->candidates));

@@ -31,6 +31,7 @@ typedef struct cli_settings {
     double                 selectivity;              /* join, dbscan: NaN until it is given */
     uint32_t               estimate;                 /* join: only say what it would give and take */
     const char            *query_rows;               /* as given, or NULL */
+    const char            *histogram, *radii;        /* join: as given, or NULL */
     const char            *probes;                   /* search: "P" or "P1,P2,...", or NULL */
     const char            *truth, *filter, *exclude; /* search: files, or NULL */
     const char            *ids;                      /* build: a file, or NULL */

@@ -59,7 +59,7 @@ offers() {
 is "$(offers j)" join "completion of j"
 is "$(offers help con)" convert "completion of help con"
 is "$(offers build x.npy --metric c)" cosine "completion of build --metric c"
-is "$(offers join x.npy --rad)" --radius "completion of join --rad"
+is "$(offers join x.npy --radiu)" --radius "completion of join --radiu"
 is "$(offers join x.npy --sort d)" distance "completion of join --sort d"
 is "$(offers generate --se)" --seed "completion of generate --se"
 is "$(offers join x)" "" "completion of a file name is bash's own"

@@ -11,6 +11,7 @@
 #include "io.h"
 #include "ivf.h"
 #include "matrix.h"
+#include "metric.h"
 #include "neighbours.h"
 #include "params.h"
 #include "radius.h"

@@ -4,11 +4,6 @@
  *
  * A result is two arrays of queries x k, row after row: ids and distances, in ascending order of (distance, id). A query
  * with fewer than k neighbours has ids -1 and distances +infinity at the end of its row.
- *
- * Distances, by metric (smaller is nearer):
- *   L2      Euclidean distance, not squared
- *   IP      the negated inner product, -<x, q>
- *   COSINE  1 - <x, q> / (|x| |q|); 1 where x or q is zero
  */
 #ifndef NEARFIELD_NEIGHBOURS_H
 #define NEARFIELD_NEIGHBOURS_H
@@ -18,13 +13,12 @@
 
 #include "context.h"
 #include "matrix.h"
+#include "metric.h"
 #include "radius.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum nf_metric { NF_METRIC_L2 = 0, NF_METRIC_IP = 1, NF_METRIC_COSINE = 2 } nf_metric;
 
 #define NF_MAX_K 10000u
 
@@ -47,9 +41,6 @@ NF_API void nf_knn_params_init(nf_knn_params *params);
 /* Sets one parameter by name ("k", "metric") from text. NF_ERR_ARGUMENT; *error may be NULL. */
 NF_API NF_NODISCARD nf_status nf_knn_params_set(nf_knn_params *params, const char *name, const char *value,
                                                 nf_error *error);
-
-/* Returns "l2", "ip", "cosine". Static string. */
-NF_API const char *nf_metric_name(uint32_t metric);
 
 /*
  * Finds the k nearest rows of data (n x d) for each query (m x d), exactly, by comparing all pairs. The order is that of

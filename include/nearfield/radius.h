@@ -23,7 +23,7 @@
 
 #include "context.h"
 #include "matrix.h"
-#include "neighbours.h"
+#include "metric.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -101,6 +101,14 @@ typedef struct nf_radius_params {
     uint32_t reserved;
     double   similarity;   /* of a cosine index: least cosine, above 0 and at most 1, in place of radius, which must be 0 or
                               NaN then; default NaN: not given. 1: rows equal once they are of unit length and binary32 */
+    double   inner_radius; /* -1 (the default): none. Else from 0 to radius: of the pairs of the join at radius, those that
+                              are not in the join at inner_radius. strict is that of both joins, so rings from radius to
+                              radius part the pairs. Counts: every engine; else NF_ERR_UNSUPPORTED but on the CPU engine */
+    const double *radii;   /* NULL: none. Else one radius per query row in place of radius: (q, x) is a result iff
+                              d <= radii[q]. A self-join is then not symmetric: half is an error. Not with inner_radius.
+                              CPU engine. They must stay as long as the queries */
+    uint64_t stop_at;      /* 0: off. nf_radius_counts gives min(count, stop_at), and spares work for rows that have got so
+                              far: hits, compared, rechecked and ties then depend on the threads. An error elsewhere */
 } nf_radius_params;
 
 #define NF_STEP_COUNT 9
@@ -214,6 +222,20 @@ NF_API void nf_csr_release(nf_csr *csr);
 NF_API NF_NODISCARD nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
                                                const nf_radius_params *params, uint64_t *counts,
                                                nf_radius_stats *stats);
+
+#define NF_MAX_HISTOGRAM_RADII 1024
+
+/*
+ * Counts the pairs within each of radius_count radii (ascending, at least 0, at most NF_MAX_HISTOGRAM_RADII; equal ones and
+ * infinity allowed): pairs[i], the caller's, is exactly the sum of the counts of nf_radius_counts at radii[i], with self,
+ * half and strict as params say. params->radius and max_results are not used; inner_radius, radii and stop_at are errors.
+ * stats may be NULL: those of the search at the largest radius, or of the sum of all passes (seconds, hits, compared,
+ * rechecked) where the engine takes one pass per radius; ties are those at the largest radius. Memory: as
+ * nf_radius_counts, and 8 bytes per query. Any thread, one call per context at a time.
+ */
+NF_API NF_NODISCARD nf_status nf_radius_histogram(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                                                  const nf_radius_params *params, const double *radii,
+                                                  uint32_t radius_count, uint64_t *pairs, nf_radius_stats *stats);
 
 /*
  * Delivers results in batches of complete rows, within the memory limit, in processing order.

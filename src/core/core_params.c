@@ -38,6 +38,8 @@ static const nf_param context_params[] = {
 static const nf_param radius_params[] = {
     {"radius", NF_PARAM_F64, AT(nf_radius_params, radius), "R", NULL, "", 0, HUGE_VAL,
      "Greatest distance of a pair: plain distance, not squared; with --metric cosine 1 - cosine, below 1."},
+    {"inner-radius", NF_PARAM_F64, AT(nf_radius_params, inner_radius), "R", NULL, "none", 0, HUGE_VAL,
+     "Leave out the pairs within this radius, which is at most --radius."},
     {"similarity", NF_PARAM_F64, AT(nf_radius_params, similarity), "T", NULL, "", -1, 1,
      "Least cosine of a pair, with --metric cosine and in place of --radius: above 0, at most 1."},
     {"candidates", NF_PARAM_CHOICE, AT(nf_radius_params, candidates), "NAME", "auto|rt|bvh|boxes|none", "auto", 0, 0,
@@ -56,6 +58,8 @@ static const nf_param radius_params[] = {
      "Pairs nearer than the radius only (<), not those at it (<=)."},
     {"max-results", NF_PARAM_U64, AT(nf_radius_params, max_results), "N", NULL, "no limit", 0, 0,
      "Stop with an error when there are more pairs than that."},
+    {"stop-at", NF_PARAM_U64, AT(nf_radius_params, stop_at), "M", NULL, "all are counted", 0, 0,
+     "Counts only: count no more than M neighbours of a query."},
     {"tile", NF_PARAM_CHOICE, AT(nf_radius_params, share), "NAME", "both|points|queries|none", "both", 0, 0,
      "What refinement stages in shared memory: rows of DATA, queries, both; needs the cuda engine."},
     {"result", NF_PARAM_CHOICE, AT(nf_radius_params, result), "NAME", "auto|mask|mask-raw|pairs|append", "auto", 0, 0,

@@ -184,10 +184,11 @@ static void general_distances(const rows_run *run, rows_worker *worker, uint32_t
                               uint32_t count, double *out)
 {
     const nf_points *data = run->search->data;
+    const double     radius = nf_cpu_query_radius(run->search, position);
     nf_cpu_row_f64(run->search->queries, position, worker->x);
     for (uint32_t i = 0; i < count; i++) {
         nf_cpu_row_f64(data, at[i], worker->y);
-        out[i] = fmin(nf_exact_distance(worker->x, worker->y, data->dims), run->search->spec.radius);
+        out[i] = fmin(nf_exact_distance(worker->x, worker->y, data->dims), radius);
     }
 }
 
@@ -198,7 +199,7 @@ static void same_store_distances(const rows_run *run, rows_worker *worker, uint3
 {
     const nf_points  *data = run->search->data, *queries = run->search->queries;
     const nf_kernels *kernels = run->search->kernels;
-    const double      radius = run->search->spec.radius;
+    const double      radius = nf_cpu_query_radius(run->search, position);
 
     kernels->sums(data->store, (const char *)queries->rows + position * queries->row_bytes, data->rows, data->row_bytes,
                   data->dims, at, count, out);
@@ -266,7 +267,8 @@ static nf_status finish_row(const rows_run *run, rows_worker *worker, uint32_t p
     if (run->sort == NF_SORT_DISTANCE) NF_TRY(nf_sort_by_distance(&worker->sorter, ids, distances, count));
     if (run->distances_as == NF_DISTANCES_F32) {
         float *out = (float *)run->distances + begin;
-        for (uint64_t i = 0; i < count; i++) out[i] = narrow_distance(distances[i], run->search->spec.radius);
+        const double radius = nf_cpu_query_radius(run->search, position);
+        for (uint64_t i = 0; i < count; i++) out[i] = narrow_distance(distances[i], radius);
     }
     return NF_OK;
 }

@@ -32,4 +32,6 @@ const nf_engine_ops nf_cpu_engine = {
     .knn_points = nf_cpu_knn_points,
     .points_read = nf_cpu_points_read,
     .ivf = &nf_cpu_ivf_ops,
+    .refine_histogram = nf_cpu_refine_histogram,
+    .abilities = NF_CAN_INNER | NF_CAN_RADII,
 };

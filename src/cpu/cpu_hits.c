@@ -34,6 +34,7 @@ typedef struct walk {
     uint32_t         query_group;
     const float     *query_box;      /* of the query group */
     uint64_t         all_queries;
+    double           radius;         /* of the query that reaches farthest */
     uint32_t         test_dims;      /* dims of the test of single queries */
     double           widening;       /* of a squared bound, for the rounding of what is compared with it */
     double           underflow;      /* added to it, for squares that are rounded up to a subnormal number */
@@ -88,7 +89,7 @@ static nf_status add_hit(walk *at, uint32_t group, uint64_t queries)
 static bool meets_in_index_dims(const walk *at, const float *box)
 {
     const uint32_t dims = at->search->data->dims;
-    const double   radius = at->search->spec.radius;
+    const double   radius = at->radius;
     for (uint32_t k = 0; k < at->test_dims; k++) {
         const float low = (float)((double)box[k] - radius), high = (float)((double)box[dims + k] + radius);
         if (at->query_box[dims + k] < low || at->query_box[k] > high) return false;
@@ -109,7 +110,7 @@ static bool balls_meet(const walk *at, uint32_t group)
     const uint32_t   dims = data->dims;
     const float     *a = data->centroid + (size_t)group * dims;
     const float     *b = queries->centroid + (size_t)at->query_group * dims;
-    const double reach = at->search->spec.radius + (double)data->spread[group] + (double)queries->spread[at->query_group];
+    const double reach = at->radius + (double)data->spread[group] + (double)queries->spread[at->query_group];
 
     return !(at->search->kernels->distance_square(a, b, dims) > (float)(reach * reach * at->widening + at->underflow));
 }
@@ -118,7 +119,7 @@ static nf_status visit_group(walk *at, uint32_t group)
 {
     const nf_points *data = at->search->data;
     const float     *box = nf_cpu_box(data, 0, group);
-    const double     radius = at->search->spec.radius;
+    const double     radius = at->radius;
     float            low[BOX_DIMS], high[BOX_DIMS];
 
     if (at->search->candidates == NF_CANDIDATES_BOXES && !balls_meet(at, group)) return NF_OK;
@@ -180,6 +181,7 @@ nf_status nf_cpu_list_group_hits(nf_context *ctx, const nf_search *search, uint3
         .skip = skip,
         .query_group = query_group,
         .query_box = nf_cpu_box(search->queries, 0, query_group),
+        .radius = nf_cpu_group_radius(search, query_group),
         .all_queries = low_bits(nf_cpu_group_size(search->queries, query_group)),
     };
     const uint32_t most = search->candidates == NF_CANDIDATES_BVH ? NF_INDEX_DIMS : BOX_DIMS;
@@ -190,7 +192,7 @@ nf_status nf_cpu_list_group_hits(nf_context *ctx, const nf_search *search, uint3
     at.test_dims = search->data->dims < most ? search->data->dims : most;
     at.widening = 1.0 + 4.0 * ((double)search->data->dims + 8.0) * 0x1p-24;
     at.underflow = ((double)search->data->dims + 8.0) * 0x1p-149;
-    at.give_up_square = (float)(search->spec.radius * search->spec.radius * at.widening + at.underflow);
+    at.give_up_square = (float)(at.radius * at.radius * at.widening + at.underflow);
 
     double *row_values = nf_alloc(ctx, search->data->dims, sizeof *row_values);
     if (row_values == NULL) return nf_alloc_status(ctx);

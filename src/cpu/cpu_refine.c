@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/core_pool.h"
+#include "cpu_bins.h"
 #include "cpu_hits.h"
 #include "cpu_search.h"
 #include "cpu_tile.h"
@@ -39,6 +40,7 @@ typedef struct slot {
 
 typedef struct worker_state {
     nf_tiler tiler;
+    nf_binner binner;
     nf_panel points;
     slot     slots[MOST_BUNDLE];
     uint64_t hits, compared, ties;
@@ -50,9 +52,15 @@ typedef struct refine_run {
     nf_batch      batch;
     uint32_t      bundle;
     uint64_t     *counts;   /* NULL: keep pairs */
+    const nf_bins *bins;    /* not NULL: count by radii, whatever the row */
     worker_state *workers;
     uint32_t      worker_count;
 } refine_run;
+
+static bool keeps_pairs(const refine_run *run)
+{
+    return run->counts == NULL && run->bins == NULL;
+}
 
 /* ---- counting ---- */
 
@@ -110,6 +118,19 @@ static void count_tile(const refine_run *run, uint32_t query_group, uint32_t poi
     transpose_bits(masks);
     for (uint32_t p = 0; p < NF_TILE; p++) {
         if (masks[p] != 0) add_count(run->counts, data->ids[point_begin + p], (uint64_t)__builtin_popcountll(masks[p]));
+    }
+}
+
+/* Counts the pairs of a tile by radii. In a half join each stands for one. */
+static void bin_tile(const refine_run *run, worker_state *state, uint32_t query_group, uint32_t point_group,
+                     const uint64_t *masks, uint64_t weight)
+{
+    const uint32_t query_begin = run->search->queries->group_start[query_group];
+    const uint32_t point_begin = run->search->data->group_start[point_group];
+    for (uint32_t q = 0; q < NF_TILE; q++) {
+        if (masks[q] == 0) continue;
+        nf_bins_count(run->bins, &state->binner, query_begin + q, point_begin, masks[q],
+                      run->search->spec.half ? 1 : (uint32_t)weight);
     }
 }
 
@@ -261,14 +282,54 @@ static void step_over(slot *from)
     }
 }
 
+/* ---- stopping at a count ---- */
+
+/* Counts only grow, and a row that has got to stop_at may miss any pair from there on: so a pair may be left out where
+ * every row that it counts for is there, whatever the other threads have counted meanwhile. */
+static bool row_is_done(const refine_run *run, uint32_t id)
+{
+    return __atomic_load_n(&run->counts[id], __ATOMIC_RELAXED) >= run->search->spec.stop_at;
+}
+
+/* Bits of the rows of a group that have got there. */
+static uint64_t done_rows(const refine_run *run, const nf_points *points, uint32_t group)
+{
+    const uint32_t begin = points->group_start[group], count = points->group_start[group + 1] - begin;
+    uint64_t       done = 0;
+    for (uint32_t row = 0; row < count; row++) {
+        if (row_is_done(run, points->ids[begin + row])) done |= 1ull << row;
+    }
+    return done;
+}
+
+/* The queries of a slot's next hit for which the tile must be decided: all, but for those that only rows which have got to
+ * stop_at wait for. */
+static uint64_t still_counting(const refine_run *run, const slot *from, uint32_t group, bool inside)
+{
+    const nf_search *search = run->search;
+    const uint64_t   queries = from->hits.hits[from->at].queries;
+
+    if (run->counts == NULL || search->spec.stop_at == 0) return queries;
+    const uint64_t done = done_rows(run, search->queries, from->panel.group);
+    if ((queries & done) == 0 || !inside || group == from->panel.group) {
+        return inside && (queries & ~done) != 0 ? queries : queries & ~done;
+    }
+    for (uint32_t at = search->data->group_start[group]; at < search->data->group_start[group + 1]; at++) {
+        if (!row_is_done(run, search->data->ids[at])) return queries;
+    }
+    return queries & ~done;
+}
+
 static bool decide_slot(const refine_run *run, worker_state *state, slot *from, uint32_t worker)
 {
     const nf_search *search = run->search;
     const uint32_t   group = state->points.group;
-    const bool       inside = search->spec.self_join && group >= run->batch.begin && group < run->batch.end;
-    const uint64_t   weight = inside ? 2 : 1, ties = state->tiler.ties, queries = from->hits.hits[from->at].queries;
+    const bool       inside = nf_cpu_mirrors(search) && group >= run->batch.begin && group < run->batch.end;
+    const uint64_t   weight = inside ? 2 : 1, ties = state->tiler.ties;
+    const uint64_t   queries = still_counting(run, from, group, inside);
     uint64_t        *masks = from->kept[from->kept_count].masks;
 
+    if (queries == 0) return true;
     state->hits += (uint64_t)__builtin_popcountll(queries);
     if (inside && group != from->panel.group) state->hits += state->points.count;
     state->compared += weight * nf_tile_decide(&state->tiler, &from->panel, &state->points, queries,
@@ -276,6 +337,10 @@ static bool decide_slot(const refine_run *run, worker_state *state, slot *from, 
     state->ties += weight * (state->tiler.ties - ties);
     const uint32_t pairs = count_pairs(masks, queries);
     if (pairs == 0) return true;
+    if (run->bins != NULL) {
+        bin_tile(run, state, from->panel.group, group, masks, weight);
+        return true;
+    }
     if (run->counts != NULL) {
         count_tile(run, from->panel.group, group, masks, inside);
         return true;
@@ -314,10 +379,11 @@ static nf_status bundle_task(void *arg, uint64_t task, uint32_t worker)
     const uint32_t first = run->batch.begin + (uint32_t)task * run->bundle;
     const uint32_t last = first + run->bundle < run->batch.end ? first + run->bundle : run->batch.end;
 
-    if (run->counts == NULL && atomic_load(&search->pairs.overflow)) return NF_OK;
+    if (keeps_pairs(run) && atomic_load(&search->pairs.overflow)) return NF_OK;
     for (uint32_t group = first; group < last; group++) {
         slot *to = &state->slots[group - first];
-        const nf_group_range skip = search->spec.self_join ? (nf_group_range){run->batch.begin, group} : (nf_group_range){0, 0};
+        nf_group_range skip = {0, 0};
+        if (nf_cpu_mirrors(search)) skip = (nf_group_range){run->batch.begin, group};
         to->at = to->done = to->kept_count = 0;
         nf_panel_pack(search, &to->panel, group, true);
         NF_TRY(nf_cpu_list_group_hits(run->ctx, search, group, skip, &to->hits));
@@ -334,6 +400,7 @@ static void close_workers(refine_run *run)
     for (uint32_t w = 0; run->workers != NULL && w < run->worker_count; w++) {
         worker_state *state = &run->workers[w];
         nf_tiler_close(&state->tiler);
+        nf_binner_close(&state->binner);
         nf_panel_close(&state->points);
         for (uint32_t s = 0; s < MOST_BUNDLE; s++) {
             nf_panel_close(&state->slots[s].panel);
@@ -347,11 +414,12 @@ static void close_workers(refine_run *run)
 static nf_status open_worker(refine_run *run, worker_state *state)
 {
     NF_TRY(nf_tiler_open(run->ctx, run->search, &state->tiler));
+    if (run->bins != NULL) NF_TRY(nf_binner_open(run->ctx, run->bins, &state->binner));
     NF_TRY(nf_panel_open(run->ctx, run->search, &state->points));
     for (uint32_t s = 0; s < run->bundle; s++) {
         slot *at = &state->slots[s];
         NF_TRY(nf_panel_open(run->ctx, run->search, &at->panel));
-        at->kept = nf_alloc(run->ctx, run->counts != NULL ? 1 : KEPT_TILES, sizeof *at->kept);
+        at->kept = nf_alloc(run->ctx, keeps_pairs(run) ? KEPT_TILES : 1, sizeof *at->kept);
         if (at->kept == NULL) return nf_alloc_status(run->ctx);
     }
     return NF_OK;
@@ -381,7 +449,7 @@ static void add_counters(refine_run *run)
         atomic_fetch_add(&run->search->hits, state->hits);
         atomic_fetch_add(&run->search->compared, state->compared);
         atomic_fetch_add(&run->search->ties, state->ties);
-        atomic_fetch_add(&run->search->rechecked, state->tiler.rechecked);
+        atomic_fetch_add(&run->search->rechecked, state->tiler.rechecked + state->binner.rechecked);
     }
 }
 
@@ -394,22 +462,36 @@ static nf_status begin_lengths(const refine_run *run)
     return search->lengths != NULL ? NF_OK : nf_alloc_status(run->ctx);
 }
 
-static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts, uint64_t limit_bytes,
-                            bool *overflow)
+/* Takes the pairs by radii from all workers: pairs[i] gets those within radius i. */
+static void add_bins(const refine_run *run, uint64_t *pairs)
 {
-    refine_run run = {.ctx = ctx, .search = search, .batch = batch, .counts = counts};
+    uint64_t within = 0;
+    for (uint32_t i = 0; i < run->bins->count; i++) {
+        for (uint32_t w = 0; w < run->worker_count; w++) within += run->workers[w].binner.pairs[i];
+        pairs[i] += within;
+    }
+}
+
+/* counts: of rows, or with bins of radii. */
+static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts, const nf_bins *bins,
+                            uint64_t limit_bytes, bool *overflow)
+{
+    refine_run run = {.ctx = ctx, .search = search, .batch = batch, .bins = bins};
+    if (bins == NULL) run.counts = counts;
+    const bool keeps = keeps_pairs(&run);
     run.bundle = bundle_size(search, batch, nf_context_threads(ctx));
     const uint64_t tasks = (batch.end - batch.begin + run.bundle - 1) / run.bundle;
     run.worker_count = nf_pool_workers(ctx, tasks);
 
     *overflow = false;
     nf_status status = open_workers(&run);
-    if (status >= 0 && counts == NULL) status = begin_lengths(&run);
-    if (status >= 0 && counts == NULL) status = nf_pairs_begin(ctx, &search->pairs, run.worker_count, limit_bytes);
+    if (status >= 0 && keeps) status = begin_lengths(&run);
+    if (status >= 0 && keeps) status = nf_pairs_begin(ctx, &search->pairs, run.worker_count, limit_bytes);
     if (status >= 0) status = nf_pool_run(ctx, bundle_task, &run, tasks);
-    if (status >= 0 && counts == NULL && atomic_load(&search->pairs.overflow)) *overflow = true;
+    if (status >= 0 && keeps && atomic_load(&search->pairs.overflow)) *overflow = true;
     if (status >= 0 && !*overflow) add_counters(&run);
-    if (counts == NULL) search->kept_bytes = atomic_load(&search->pairs.bytes);
+    if (status >= 0 && bins != NULL) add_bins(&run, counts);
+    if (keeps) search->kept_bytes = atomic_load(&search->pairs.bytes);
     if (status < 0 || *overflow) nf_pairs_clear(&search->pairs);
     close_workers(&run);
     return status;
@@ -417,16 +499,27 @@ static nf_status run_refine(nf_context *ctx, nf_search *search, nf_batch batch, 
 
 nf_status nf_cpu_refine(nf_context *ctx, nf_search *search, nf_batch *batch, uint64_t limit_bytes, bool *overflow)
 {
-    return run_refine(ctx, search, *batch, NULL, limit_bytes, overflow);
+    return run_refine(ctx, search, *batch, NULL, NULL, limit_bytes, overflow);
 }
 
 nf_status nf_cpu_refine_counts(nf_context *ctx, nf_search *search, nf_batch batch, uint64_t *counts)
 {
-    bool overflow;
-    NF_TRY(run_refine(ctx, search, batch, counts, 0, &overflow));
-    if (!nf_cpu_self_pairs(&search->spec)) return NF_OK;
-    for (uint32_t p = search->data->group_start[batch.begin]; p < search->data->group_start[batch.end]; p++) {
-        counts[search->data->ids[p]]++;
-    }
+    bool           overflow;
+    const uint32_t begin = search->queries->group_start[batch.begin], end = search->queries->group_start[batch.end];
+    for (uint32_t p = begin; p < end && nf_cpu_self_pairs(&search->spec); p++) counts[search->queries->ids[p]]++;
+    return run_refine(ctx, search, batch, counts, NULL, 0, &overflow);
+}
+
+nf_status nf_cpu_refine_histogram(nf_context *ctx, nf_search *search, nf_batch batch, const double *radii,
+                                  uint32_t radius_count, uint64_t *pairs)
+{
+    bool      overflow;
+    nf_bins   bins;
+    nf_status status = nf_bins_open(ctx, search, radii, radius_count, &bins);
+    if (status >= 0) status = run_refine(ctx, search, batch, pairs, &bins, 0, &overflow);
+    nf_bins_close(&bins);
+    if (status < 0 || !search->spec.self_join || !search->spec.keep_self) return status;
+    const uint64_t rows = nf_cpu_batch_rows(search, batch);
+    for (uint32_t i = 0; i < radius_count; i++) pairs[i] += nf_cpu_within_zero(&search->spec, radii[i]) ? rows : 0;
     return NF_OK;
 }

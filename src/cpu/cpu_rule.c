@@ -29,11 +29,23 @@ static nf_rule_rows rows_of(const nf_points *points)
     };
 }
 
+/* The largest finite radius of the search, for which the rule is chosen. */
+static double rule_radius(const nf_search *search)
+{
+    double chosen = search->spec.inner_radius;
+    if (search->spec.radii == NULL) return nf_rule_larger(chosen, search->spec.radius);
+    for (uint64_t q = 0; q < search->queries->rows_count; q++) chosen = nf_rule_larger(chosen, search->spec.radii[q]);
+    return chosen < 0.0 ? 0.0 : chosen;
+}
+
 nf_status nf_cpu_choose_rule(nf_context *ctx, nf_search *search)
 {
     const nf_rule_rows data = rows_of(search->data), queries = rows_of(search->queries);
-    NF_TRY(nf_rule_choose(ctx, "cpu", true, &data, &queries, &search->spec, &search->rule));
+    nf_search_spec     spec = search->spec;
+    spec.radius = rule_radius(search);
+    NF_TRY(nf_rule_choose(ctx, "cpu", true, &data, &queries, &spec, &search->rule));
     search->limits = nf_rule_limits(&search->rule, search->spec.radius);
+    if (spec.inner_radius >= 0.0) search->inner = nf_rule_limits(&search->rule, spec.inner_radius);
     choose_stops(&search->stops, data.dims, search->rule.kind == NF_KIND_U8 ? search->kernels->u8_per_step : 1,
                  search->spec.no_early_exit);
     return NF_OK;

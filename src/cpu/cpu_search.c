@@ -2,6 +2,7 @@
 /* Opening and closing searches; the kernel table of an instruction set. */
 #include "cpu_search.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -35,6 +36,22 @@ const nf_kernels *nf_cpu_kernels(nf_isa isa)
     return &tables[isa == NF_ISA_AUTO ? NF_ISA_SCALAR : isa];
 }
 
+/* With a radius per query: how far each query group reaches. */
+static nf_status find_group_radii(nf_context *ctx, nf_search *search)
+{
+    const nf_points *queries = search->queries;
+    search->group_radius = nf_alloc(ctx, queries->group_count, sizeof *search->group_radius);
+    if (search->group_radius == NULL) return nf_alloc_status(ctx);
+    for (uint32_t group = 0; group < queries->group_count; group++) {
+        double largest = 0.0;
+        for (uint32_t at = queries->group_start[group]; at < queries->group_start[group + 1]; at++) {
+            largest = fmax(largest, nf_cpu_query_radius(search, at));
+        }
+        search->group_radius[group] = largest;
+    }
+    return NF_OK;
+}
+
 nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_points *queries,
                              const nf_search_spec *spec, nf_search **out)
 {
@@ -54,6 +71,7 @@ nf_status nf_cpu_search_open(nf_context *ctx, const nf_points *data, const nf_po
     search->kernels = nf_cpu_kernels(nf_context_isa(ctx));
 
     nf_status status = nf_cpu_choose_rule(ctx, search);
+    if (status >= 0 && spec->radii != NULL) status = find_group_radii(ctx, search);
     if (status < 0) {
         nf_cpu_search_close(search);
         return status;
@@ -67,6 +85,7 @@ void nf_cpu_search_close(nf_search *search)
     if (search == NULL) return;
     nf_pairs_clear(&search->pairs);
     nf_free(search->lengths);
+    nf_free(search->group_radius);
     nf_free(search);
 }
 

@@ -10,6 +10,7 @@ typedef struct nf_panel {
     void    *values;
     void    *limits_out;  /* product: float [stop][64]; u8: int32 [stop][64]; queries by difference: out_above [64] */
     void    *limits_in;   /* product: float [64]; queries of u8: sure_from [64]; queries by difference: sure_upto [64] */
+    void    *inner_out, *inner_in; /* the same for the inner radius; NULL where there is none */
     uint32_t group;
     uint32_t count;       /* rows */
 } nf_panel;
@@ -41,8 +42,8 @@ void nf_tile_run(const nf_search *search, const nf_panel *x, const nf_panel *y, 
                  uint64_t *sure);
 
 /* Decides queries (bits: rows of x) against all points of y. results[q] gets bit p for every pair that is a result; rows
- * that are not in queries get 0. diagonal: x and y are the same group of a self-join, only pairs p > q count. Returns the
- * number of pairs compared. */
+ * that are not in queries get 0. diagonal: x and y are the same group of a self-join, only pairs p > q count; with a radius
+ * per query all p but q, and q itself where the search keeps (i, i). Returns the number of pairs compared. */
 uint64_t nf_tile_decide(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, uint64_t queries, bool diagonal,
                         uint64_t results[NF_TILE]);
 

@@ -48,7 +48,14 @@ typedef struct nf_search_spec {
     uint32_t result;
     uint32_t bounds;
     bool     no_early_exit;
+    double   inner_radius; /* < 0: none; engines with NF_CAN_INNER */
+    const double *radii;   /* by query id, or NULL; radius is then the largest; engines with NF_CAN_RADII */
+    uint64_t stop_at;      /* refine_counts may stop at it for any row; 0: off */
 } nf_search_spec;
+
+/* What an engine does beyond one radius. */
+#define NF_CAN_INNER 1u
+#define NF_CAN_RADII 2u
 
 /* What has happened in a search. Filled by the engine, added up over batches. */
 typedef struct nf_search_counters {
@@ -141,6 +148,12 @@ typedef struct nf_engine_ops {
 
     /* ---- approximate k nearest neighbours ---- */
     const nf_ivf_ops *ivf;
+
+    uint32_t abilities; /* NF_CAN_... */
+    /* May be NULL. As refine_counts, but adds to pairs[i] the number of pairs of the batch within radii[i]: radius_count of
+     * them, ascending, the search's radius the last. */
+    nf_status (*refine_histogram)(nf_context *ctx, nf_search *search, nf_batch batch, const double *radii,
+                                  uint32_t radius_count, uint64_t *pairs);
 } nf_engine_ops;
 
 /* NF_WORK_KNN_L2: k nearest neighbours under L2, which radius searches find, too. */

@@ -79,6 +79,16 @@ static bool exact_f32_can(const nf_rule_rows *data, const nf_rule_rows *queries,
     return radius * radius < 0x1p24;
 }
 
+/* Radii below the smallest that the rule may be chosen for come beside a larger one: squares may have vanished. What is not
+ * out at the smallest radius is left open. */
+static void tiny_f32_limits(nf_limits *limits, const nf_rule *rule)
+{
+    difference_bounds(limits, SMALLEST_RADIUS_F32 * SMALLEST_RADIUS_F32, rule->dims, U32);
+    limits->sure_upto = -1.0;
+    limits->square = SMALLEST_RADIUS_F32 * SMALLEST_RADIUS_F32;
+    limits->never_sure = true;
+}
+
 static void exact_f32_limits(nf_limits *limits, double radius)
 {
     bool         integer;
@@ -108,7 +118,7 @@ static void f64_limits(nf_limits *limits, const nf_rule *rule, double radius)
 {
     const double scaled = radius * rule->scale;
     if (scaled < 0x1p-500) { /* 0, or far below what the scale was chosen for */
-        limits->out_above = 0x1p-1000; /* a square may have vanished: such pairs are rechecked */
+        limits->out_above = 0x1p-999; /* a square may have vanished: such pairs are rechecked */
         limits->sure_upto = -1.0;
         return;
     }
@@ -174,10 +184,14 @@ nf_limits nf_rule_limits(const nf_rule *rule, double radius)
     nf_limits limits = {.square = radius * radius};
     switch (rule->kind) {
     case NF_KIND_U8: u8_limits(&limits, radius); break;
-    case NF_KIND_F32_PRODUCT: break;
+    case NF_KIND_F32_PRODUCT:
+        if (radius < SMALLEST_RADIUS_F32) tiny_f32_limits(&limits, rule);
+        break;
     case NF_KIND_F32_DIFFERENCE:
         if (rule->exact) {
             exact_f32_limits(&limits, radius);
+        } else if (radius < SMALLEST_RADIUS_F32) {
+            tiny_f32_limits(&limits, rule);
         } else {
             difference_bounds(&limits, limits.square, rule->dims, U32);
         }

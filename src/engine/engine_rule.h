@@ -6,6 +6,7 @@
 #ifndef NF_ENGINE_RULE_H
 #define NF_ENGINE_RULE_H
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -31,6 +32,7 @@ typedef struct nf_rule {
 typedef struct nf_limits {
     double  out_above, sure_upto; /* difference kinds: out when sum > out_above, sure when sum <= sure_upto */
     double  square;        /* product kind: radius^2 rounded */
+    bool    never_sure;    /* product kind: no pair is certainly in */
     int32_t whole_square;  /* u8: floor(radius^2), capped */
     int32_t sure_from;     /* u8: 1 when radius^2 is an integer */
 } nf_limits;
@@ -46,12 +48,20 @@ typedef struct nf_rule_rows {
     double   largest_square; /* largest sum of squares of a row, rounded */
 } nf_rule_rows;
 
+/* The radius to choose a rule for where several are asked about: the largest that is finite; infinity where none is. */
+static inline double nf_rule_larger(double chosen, double radius)
+{
+    if (chosen < 0.0) return radius;
+    if (isinf(chosen) || (!isinf(radius) && radius > chosen)) return radius;
+    return chosen;
+}
+
 /* Fills the rule for a search of these rows and spec's radius. int8: the engine has that kernel. NF_ERR_UNSUPPORTED where
  * spec's refine asks for what the rows or the engine (engine_name, for the text) lack. */
 nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, const nf_rule_rows *data,
                          const nf_rule_rows *queries, const nf_search_spec *spec, nf_rule *rule);
 
-/* The limits of a radius, at most the one that the rule was chosen for. */
+/* The limits of a radius, at most the one that the rule was chosen for, or infinite. */
 nf_limits nf_rule_limits(const nf_rule *rule, double radius);
 
 /* "int8", "fp32-product", ... */

@@ -160,13 +160,14 @@ static nf_status pass_over_pairs(dbscan *at)
 
 static nf_status find_core(dbscan *at)
 {
-    const nf_radius_params params = radius_params(at);
+    nf_radius_params params = radius_params(at);
     uint64_t possible = 0; /* pairs of a row that is not core with a core row: no more than its neighbours */
 
     at->counts = nf_alloc(at->ctx, at->rows, sizeof *at->counts);
     at->is_core = nf_alloc(at->ctx, at->rows, 1);
     if (at->counts == NULL || at->is_core == NULL) return nf_alloc_status(at->ctx);
     at->stats.passes++;
+    params.stop_at = at->params.min_samples - 1; /* what lies beyond does not matter; 0: every row is a core row */
     NF_TRY(nf_radius_counts(at->ctx, at->index, NULL, &params, at->counts, NULL));
     uint64_t kept = 0; /* rows of zeros are not within a cosine of anything, themselves included */
     for (uint64_t row = 0; row < at->rows; row++) {

@@ -28,6 +28,7 @@ void nf_radius_params_init(nf_radius_params *params)
     memset(params, 0, sizeof *params);
     params->struct_size = sizeof *params;
     params->similarity = NAN;
+    params->inner_radius = -1.0;
 }
 
 static nf_status check_choice(nf_context *ctx, const char *name, uint32_t value, uint32_t most)
@@ -36,8 +37,29 @@ static nf_status check_choice(nf_context *ctx, const char *name, uint32_t value,
     return nf_fail(ctx, NF_ERR_ARGUMENT, "%s is %u, allowed are 0 to %u", name, value, most);
 }
 
+/* What params ask beyond one radius. */
+static nf_status check_radii(nf_context *ctx, const nf_radius_params *params)
+{
+    const bool inner = params->inner_radius != -1.0;
+    if (inner && !(params->inner_radius >= 0.0)) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "inner_radius is %g, a number of at least 0 is needed, or -1 for none",
+                       params->inner_radius);
+    }
+    if (params->radii != NULL) {
+        if (inner) return nf_fail(ctx, NF_ERR_ARGUMENT, "inner_radius and radii do not go together");
+        if (params->half != 0) {
+            return nf_fail(ctx, NF_ERR_ARGUMENT, "half needs one radius: with radii a self-join is not symmetric");
+        }
+    } else if (inner && params->inner_radius > params->radius) {
+        return nf_fail(ctx, NF_ERR_ARGUMENT, "inner_radius is %g, above the radius %g", params->inner_radius,
+                       params->radius);
+    }
+    return NF_OK;
+}
+
 static nf_status check_params(nf_context *ctx, const nf_radius_params *params, bool self_join)
 {
+    NF_TRY(check_radii(ctx, params));
     NF_TRY(check_choice(ctx, "candidates", params->candidates, NF_CANDIDATES_NONE));
     NF_TRY(check_choice(ctx, "refine", params->refine, NF_REFINE_INT8));
     NF_TRY(check_choice(ctx, "distances", params->distances, NF_DISTANCES_NONE));
@@ -52,21 +74,54 @@ static nf_status check_params(nf_context *ctx, const nf_radius_params *params, b
     return NF_OK;
 }
 
+/* A radius per query: each is checked, and the largest is what the engine takes for the search's. */
+static nf_status take_each_radius(nf_question *question, uint64_t queries)
+{
+    const double *radii = question->params.radii;
+    for (uint64_t q = 0; q < queries; q++) {
+        if (!(radii[q] >= 0.0)) {
+            return nf_fail(question->ctx, NF_ERR_ARGUMENT, "radius %llu of radii is %g, a number of at least 0 is needed",
+                           (unsigned long long)q, radii[q]);
+        }
+        if (radii[q] > question->radius) question->radius = radii[q];
+    }
+    return NF_OK;
+}
+
 /* The radius for the engine. */
-static nf_status take_radius(nf_question *question)
+static nf_status take_radius(nf_question *question, uint64_t queries)
 {
     const nf_radius_params *params = &question->params;
     if (question->index->metric == NF_METRIC_COSINE) {
+        if (params->inner_radius != -1.0 || params->radii != NULL) {
+            return nf_fail(question->ctx, NF_ERR_UNSUPPORTED, "%s needs an index of metric l2, not cosine",
+                           params->radii != NULL ? "radii" : "inner_radius");
+        }
         return nf_exact_cosine_radius(question->ctx, params->radius, params->similarity, &question->radius, &question->most);
     }
     if (!isnan(params->similarity)) {
         return nf_fail(question->ctx, NF_ERR_ARGUMENT, "similarity is %g, but the index is of metric l2, not cosine",
                        params->similarity);
     }
+    if (params->radii != NULL) return take_each_radius(question, queries);
     if (!(params->radius >= 0.0)) {
         return nf_fail(question->ctx, NF_ERR_ARGUMENT, "radius is %g, a number of at least 0 is needed", params->radius);
     }
     question->radius = params->radius;
+    return NF_OK;
+}
+
+static nf_status check_abilities(const nf_question *question)
+{
+    const nf_engine_ops *ops = question->index->ops;
+    if (question->params.inner_radius >= 0.0 && (ops->abilities & NF_CAN_INNER) == 0) {
+        return nf_fail(question->ctx, NF_ERR_UNSUPPORTED,
+                       "inner_radius: the %s engine can count such pairs, but not deliver them", ops->name);
+    }
+    if (question->params.radii != NULL && (ops->abilities & NF_CAN_RADII) == 0) {
+        return nf_fail(question->ctx, NF_ERR_UNSUPPORTED, "radii: the %s engine takes one radius for all queries",
+                       ops->name);
+    }
     return NF_OK;
 }
 
@@ -134,6 +189,9 @@ static nf_status open_search(nf_question *question, bool self_join)
            .result = params->result,
            .bounds = params->group_bounds,
            .no_early_exit = params->no_early_exit != 0,
+           .inner_radius = params->inner_radius,
+           .radii = params->radii,
+           .stop_at = params->stop_at,
     };
     const nf_points *queries = self_join ? index->points : question->own_queries;
     nf_points_info   info;
@@ -172,8 +230,9 @@ nf_status nf_question_open(nf_context *ctx, const nf_radius_index *index, const 
     begin_stats(question);
 
     const double started = nf_now();
-    nf_status    status = take_radius(question);
+    nf_status    status = take_radius(question, queries != NULL ? queries->rows : index->rows);
     if (status >= 0) status = check_params(ctx, &question->params, queries == NULL);
+    if (status >= 0) status = check_abilities(question);
     if (status >= 0 && queries != NULL) status = load_queries(question, queries);
     question->stats.seconds += nf_now() - started;
     if (status >= 0) status = open_search(question, queries == NULL);

@@ -153,31 +153,3 @@ void nf_csr_release(nf_csr *csr)
     nf_owned_batch_free(&object->owned);
     nf_free(object);
 }
-
-nf_status nf_radius_counts(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
-                           const nf_radius_params *params, uint64_t *counts, nf_radius_stats *stats)
-{
-    if (ctx == NULL) return NF_ERR_ARGUMENT;
-    nf_question question;
-    NF_TRY(nf_question_open(ctx, index, queries, params, &question));
-
-    nf_status      status = NF_OK;
-    const nf_batch everything = {0, question.groups};
-    if (counts == NULL && question.all_rows > 0) status = nf_fail(ctx, NF_ERR_ARGUMENT, "counts is NULL");
-    if (status >= 0 && question.rows > 0) {
-        const double started = nf_now();
-        memset(counts, 0, question.rows * sizeof *counts);
-        nf_progress_begin(ctx, "refine", question.groups);
-        status = index->ops->refine_counts(ctx, question.search, everything, counts);
-        nf_question_account(&question, NF_STEP_REFINE, started);
-        question.stats.batches = 1;
-    }
-    if (status >= 0) {
-        nf_question_spread_counts(&question, counts);
-        for (uint64_t i = 0; i < question.all_rows; i++) nf_question_add_row(&question, counts[i]);
-        status = nf_question_check_limit(&question, question.stats.pairs);
-    }
-    nf_question_stats(&question, stats);
-    nf_question_close(&question);
-    return status;
-}

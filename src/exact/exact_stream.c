@@ -259,7 +259,11 @@ nf_status nf_radius_open(nf_context *ctx, const nf_radius_index *index, const nf
     nf_context_begin(ctx);
     nf_radius_stream *stream = nf_alloc_zero(ctx, 1, sizeof *stream);
     if (stream == NULL) return nf_alloc_status(ctx);
-    const nf_status status = nf_question_open(ctx, index, queries, params, &stream->question);
+    nf_status status = nf_question_open(ctx, index, queries, params, &stream->question);
+    if (status >= 0 && stream->question.params.stop_at != 0) {
+        nf_question_close(&stream->question);
+        status = nf_fail(ctx, NF_ERR_ARGUMENT, "stop_at is for counts alone");
+    }
     if (status < 0) {
         nf_free(stream);
         return status;
