@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * k nearest neighbours through an index, on shapes that reach every way through the CPU engine's search from the nearest
- * groups outwards: all types, few and many dims, k of one row, of several groups and of all rows, ties, copies, queries of
- * other types and far away. Held against brute force written here, to the bit, whatever instruction set and threads.
+ * k nearest neighbours through an index, on shapes that reach every way through the CPU engine's search from the
+ * nearest groups outwards: all types, few and many dims, k of one row, of several groups and of all rows, ties, copies,
+ * queries of other types and far away. Held against brute force written here, to the bit, whatever instruction set and
+ * threads.
  */
 #include "exact_helper.h"
 #include "memory_helper.h"
@@ -54,7 +55,8 @@ typedef struct answer {
 
 static answer answer_open(uint64_t queries, uint32_t k)
 {
-    return (answer){.ids = malloc((queries * k + 1) * sizeof(int64_t)), .distances = malloc((queries * k + 1) * sizeof(double)),
+    return (answer){.ids = malloc((queries * k + 1) * sizeof(int64_t)),
+                    .distances = malloc((queries * k + 1) * sizeof(double)),
                     .counts = malloc((queries + 1) * sizeof(uint32_t))};
 }
 
@@ -107,9 +109,9 @@ static void check_some(nf_context *ctx, const nf_matrix *data, const nf_matrix *
 /* ---- data ---- */
 
 typedef enum kind {
-    BLOBS,      /* clusters of many sizes */
-    GRID,       /* small whole numbers: ties at every distance */
-    COPIES,     /* rows of which there are many equal ones */
+    BLOBS,  /* clusters of many sizes */
+    GRID,   /* small whole numbers: ties at every distance */
+    COPIES, /* rows of which there are many equal ones */
     KINDS
 } kind;
 
@@ -118,7 +120,8 @@ static double value_of(kind of, nf_dtype type, uint64_t row, uint32_t column, ui
     const bool   whole = type <= NF_DTYPE_I64;
     const double unit = random_unit(seed), centre = (double)(row * 7 % 11);
     switch (of) {
-    case BLOBS: return whole ? floor(centre * 5.0 + unit * (double)(row % 5 + 1) * 4.0) : centre + unit * (double)(row % 5);
+    case BLOBS:
+        return whole ? floor(centre * 5.0 + unit * (double)(row % 5 + 1) * 4.0) : centre + unit * (double)(row % 5);
     case GRID: return floor(unit * 4.0);
     case COPIES: return whole ? (double)((row % 13 * 3 + column) % 7) : (double)((row % 13 * 3 + column) % 7) * 0.1;
     case KINDS: break;
@@ -137,12 +140,12 @@ static nf_matrix made(kind of, nf_dtype type, uint64_t rows, uint32_t dims, uint
 
 /* ---- tests ---- */
 
-static const nf_dtype types[] = {NF_DTYPE_U8, NF_DTYPE_I8, NF_DTYPE_I16, NF_DTYPE_U16, NF_DTYPE_I32, NF_DTYPE_U32,
+static const nf_dtype types[] = {NF_DTYPE_U8,  NF_DTYPE_I8,  NF_DTYPE_I16, NF_DTYPE_U16, NF_DTYPE_I32, NF_DTYPE_U32,
                                  NF_DTYPE_I64, NF_DTYPE_U64, NF_DTYPE_F16, NF_DTYPE_F32, NF_DTYPE_F64};
 #define TYPES (sizeof types / sizeof types[0])
 
-/* Every instruction set, threads 1 and 2, every type, dims 1 to 8, 16, 40 and 128; k around the bounds at which the ways of
- * keeping neighbours change (16), of a group (64), of all rows. */
+/* Every instruction set, threads 1 and 2, every type, dims 1 to 8, 16, 40 and 128; k around the bounds at which the
+ * ways of keeping neighbours change (16), of a group (64), of all rows. */
 static void test_shapes(void **state)
 {
     (void)state;
@@ -156,7 +159,8 @@ static void test_shapes(void **state)
                 for (kind of = BLOBS; of < KINDS; of = (kind)(of + 1)) {
                     const uint32_t d = dims[random_below(&seed, 11)], k = ks[random_below(&seed, 13)];
                     nf_matrix      data = made(of, types[t], 700, d, seed);
-                    nf_matrix      queries = made(of, types[random_below(&seed, 3) ? t : random_below(&seed, TYPES)], 90, d, seed + 1);
+                    nf_matrix      queries =
+                        made(of, types[random_below(&seed, 3) ? t : random_below(&seed, TYPES)], 90, d, seed + 1);
                     check_some(ctx, &data, NULL, k, 41);
                     check_some(ctx, &data, &queries, k, 7);
                     exact_free(&data);
@@ -175,7 +179,7 @@ static void test_many_groups(void **state)
     static const struct {
         nf_dtype type;
         uint32_t dims, k;
-    } cases[] = {{NF_DTYPE_F32, 3, 10}, {NF_DTYPE_F32, 2, 100},  {NF_DTYPE_U8, 128, 10}, {NF_DTYPE_F32, 40, 10},
+    } cases[] = {{NF_DTYPE_F32, 3, 10}, {NF_DTYPE_F32, 2, 100}, {NF_DTYPE_U8, 128, 10}, {NF_DTYPE_F32, 40, 10},
                  {NF_DTYPE_F64, 9, 5},  {NF_DTYPE_F64, 30, 33}, {NF_DTYPE_U8, 24, 1000}};
     for (uint32_t i = 0; exact_isa(i) != NF_ISA_AUTO; i++) {
         nf_context *ctx = exact_context(exact_isa(i), 2, 0);

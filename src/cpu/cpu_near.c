@@ -7,10 +7,10 @@
 
 #include "core/core_pool.h"
 
-#define BUNDLE_BYTES (384ull << 10)   /* panels of a bundle should stay in the second-level cache */
-#define WAIT_BYTES (4ull << 20)       /* of a bundle, for rows that wait */
-#define BUNDLE_DIMS 24u               /* below, a panel is packed for one query group as fast as it is looked up */
-#define SMALLEST_RADIUS 0x1p-50       /* of the binary32 rules; a larger radius than asked for is right, too */
+#define BUNDLE_BYTES (384ull << 10) /* panels of a bundle should stay in the second-level cache */
+#define WAIT_BYTES (4ull << 20)     /* of a bundle, for rows that wait */
+#define BUNDLE_DIMS 24u             /* below, a panel is packed for one query group as fast as it is looked up */
+#define SMALLEST_RADIUS 0x1p-50     /* of the binary32 rules; a larger radius than asked for is right, too */
 
 /* ---- seed ---- */
 
@@ -137,7 +137,8 @@ static void set_limits(const nf_search *search, nf_near_slot *slot, uint32_t q)
         /* all of radius^2 / 2 on this side: twice what nf_rule_product_limits gives for both */
         const nf_product_limits of = nf_rule_product_limits(rule, 2.0 * limits.square);
         for (uint32_t i = 0; i < stops; i++) {
-            slot->out.f32[i * NF_TILE + q] = (float)((double)slot->raw.f32[i * NF_TILE + q] * of.out_factor - of.out_offset);
+            slot->out.f32[i * NF_TILE + q] =
+                (float)((double)slot->raw.f32[i * NF_TILE + q] * of.out_factor - of.out_offset);
         }
         slot->in.f32[q] = HUGE_VALF;
         break;
@@ -185,11 +186,15 @@ static bool offer_mask(const nf_near_run *run, nf_near_worker *worker, nf_near_s
     return true;
 }
 
-static void visit_slot(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t group, uint64_t rows)
+static void visit_slot(const nf_near_run *run, nf_near_worker *worker, nf_near_slot *slot, uint32_t group,
+                       uint64_t rows)
 {
     uint64_t       maybe[NF_TILE], sure[NF_TILE];
-    const nf_panel panel = {.values = slot->values, .limits_out = &slot->out, .limits_in = &slot->in,
-                            .group = slot->group, .count = slot->count};
+    const nf_panel panel = {.values = slot->values,
+                            .limits_out = &slot->out,
+                            .limits_in = &slot->in,
+                            .group = slot->group,
+                            .count = slot->count};
     bool           smaller = false;
 
     nf_tile_run(&worker->search, &panel, &worker->points, rows, maybe, sure);
@@ -297,8 +302,8 @@ static nf_status allocate_worker(nf_near_run *run, nf_near_worker *worker)
     const bool all = worker->points.values != NULL && worker->points.limits_out != NULL &&
                      worker->points.limits_in != NULL && worker->x != NULL && worker->y != NULL && worker->at != NULL &&
                      worker->distances != NULL && worker->entries != NULL && worker->spare != NULL &&
-                     worker->bucket_of != NULL && worker->buckets != NULL && worker->low != NULL && worker->high != NULL &&
-                     worker->visits != NULL && worker->key != NULL && worker->slots_of != NULL;
+                     worker->bucket_of != NULL && worker->buckets != NULL && worker->low != NULL &&
+                     worker->high != NULL && worker->visits != NULL && worker->key != NULL && worker->slots_of != NULL;
     return all ? NF_OK : nf_alloc_status(ctx);
 }
 
@@ -332,9 +337,11 @@ static nf_status rank_groups(nf_near_run *run)
     run->lowest_id = nf_alloc(run->ctx, data->group_count, sizeof *run->lowest_id);
     run->rank = nf_alloc(run->ctx, data->group_count, sizeof *run->rank);
     run->of_rank = nf_alloc(run->ctx, data->group_count, sizeof *run->of_rank);
-    uint32_t *first = nf_alloc_zero(run->ctx, data->rows_count, sizeof *first); /* by id: 1 + the group it is the first of */
+    uint32_t *first =
+        nf_alloc_zero(run->ctx, data->rows_count, sizeof *first); /* by id: 1 + the group it is the first of */
     nf_status status = run->lowest_id != NULL && run->rank != NULL && run->of_rank != NULL && first != NULL
-                           ? NF_OK : nf_alloc_status(run->ctx);
+                           ? NF_OK
+                           : nf_alloc_status(run->ctx);
     for (uint32_t group = 0; status >= 0 && group < data->group_count; group++) {
         uint32_t lowest = UINT32_MAX;
         for (uint32_t i = data->group_start[group]; i < data->group_start[group + 1]; i++) {
@@ -409,11 +416,17 @@ static void prepare(nf_near_run *run)
     run->bundle = choose_bundle(run);
 }
 
-nf_status nf_cpu_knn_points(nf_context *ctx, const nf_points *data, const nf_points *queries, bool self_join, uint32_t k,
-                            int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats)
+nf_status nf_cpu_knn_points(nf_context *ctx, const nf_points *data, const nf_points *queries, bool self_join,
+                            uint32_t k, int64_t *ids, double *distances, uint32_t *counts, nf_knn_stats *stats)
 {
-    nf_near_run run = {.ctx = ctx, .data = data, .queries = queries, .self_join = self_join, .k = k, .ids = ids,
-                       .distances = distances, .counts = counts};
+    nf_near_run run = {.ctx = ctx,
+                       .data = data,
+                       .queries = queries,
+                       .self_join = self_join,
+                       .k = k,
+                       .ids = ids,
+                       .distances = distances,
+                       .counts = counts};
 
     if (data->rows_count == 0 || queries->rows_count == 0) {
         answer_nothing(&run);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a query keeps: the k least (delivered distance, id) so far, in order, in the caller's own arrays. The seed fills them
- * at once. Later rows come a few at a time: few kept ones make room for them at their place, many let them wait until it is
- * worth while to sort all again.
+ * What a query keeps: the k least (delivered distance, id) so far, in order, in the caller's own arrays. The seed fills
+ * them at once. Later rows come a few at a time: few kept ones make room for them at their place, many let them wait
+ * until it is worth while to sort all again.
  */
 #include <math.h>
 #include <string.h>
@@ -22,7 +22,8 @@ typedef struct kept {
 /* Few neighbours are kept close together until the end: rows of the caller's arrays lie as the ids do, far apart. */
 static kept kept_of(const nf_near_run *run, nf_near_slot *slot, uint32_t q)
 {
-    if (run->k <= NF_NEAR_FEW) return (kept){.ids = slot->few_ids + q * NF_NEAR_FEW, .distances = slot->few + q * NF_NEAR_FEW};
+    if (run->k <= NF_NEAR_FEW)
+        return (kept){.ids = slot->few_ids + q * NF_NEAR_FEW, .distances = slot->few + q * NF_NEAR_FEW};
     const uint64_t at = (uint64_t)run->queries->ids[slot->begin + q] * run->k;
     return (kept){.ids = run->ids + at, .distances = run->distances + at};
 }
@@ -53,8 +54,8 @@ static void sums_of(const nf_near_run *run, uint32_t position, const uint32_t *a
 }
 
 /* The delivered distances, as cpu_deliver.c computes them. */
-static void delivered(const nf_near_run *run, nf_near_worker *worker, uint32_t position, const uint32_t *at, uint32_t count,
-                      double *out)
+static void delivered(const nf_near_run *run, nf_near_worker *worker, uint32_t position, const uint32_t *at,
+                      uint32_t count, double *out)
 {
     if (!run->same_store) {
         general_distances(run, worker, position, at, count, out);
@@ -107,8 +108,8 @@ static void merge_sort(nf_near_entry *entries, nf_near_entry *spare, uint32_t co
     if (from != entries) memcpy(entries, from, count * sizeof *entries);
 }
 
-/* Sorts by distributing over buckets of equal width; entries that crowd into a few of them take a merge sort. Which bucket
- * is a monotone function of the distance, rounding included. */
+/* Sorts by distributing over buckets of equal width; entries that crowd into a few of them take a merge sort. Which
+ * bucket is a monotone function of the distance, rounding included. */
 static void sort_entries(nf_near_worker *worker, uint32_t count)
 {
     nf_near_entry *entries = worker->entries, *spare = worker->spare;
@@ -180,7 +181,8 @@ static double bound_of_kth(const nf_kernels *kernels, const double *sums, uint32
 }
 
 /* Writes the first k of at most 16 entries in order; false where some are equal, which ranks do not tell apart. */
-static bool write_by_rank(const nf_kernels *kernels, const nf_near_entry *entries, uint32_t count, const kept *to, uint32_t k)
+static bool write_by_rank(const nf_kernels *kernels, const nf_near_entry *entries, uint32_t count, const kept *to,
+                          uint32_t k)
 {
     double   values[MOST_PICKED];
     uint32_t ranks[MOST_PICKED], sum = 0;
@@ -202,15 +204,15 @@ static bool write_by_rank(const nf_kernels *kernels, const nf_near_entry *entrie
 static uint32_t pick(const nf_near_run *run, const uint32_t *at, const double *distances, uint32_t count, double bound,
                      nf_near_entry *out)
 {
-    double   picked_distances[NF_NEAR_AT_ONCE];
-    uint32_t picked_at[NF_NEAR_AT_ONCE];
+    double         picked_distances[NF_NEAR_AT_ONCE];
+    uint32_t       picked_at[NF_NEAR_AT_ONCE];
     const uint32_t picked = run->kernels->pick(distances, at, count, bound, picked_distances, picked_at);
     for (uint32_t i = 0; i < picked; i++) out[i] = (nf_near_entry){picked_distances[i], run->data->ids[picked_at[i]]};
     return picked;
 }
 
-/* The entries of a seed, or for a small k a few of them, the k nearest among these. Roots are taken of those alone: a root
- * rounds to at most that of the bound only where the sum is at most a few units of the last place above it. */
+/* The entries of a seed, or for a small k a few of them, the k nearest among these. Roots are taken of those alone: a
+ * root rounds to at most that of the bound only where the sum is at most a few units of the last place above it. */
 static uint32_t seed_entries(const nf_near_run *run, nf_near_worker *worker, uint32_t position, const uint32_t *at,
                              uint32_t count)
 {
@@ -265,7 +267,7 @@ static uint32_t place_of(const kept *of, uint32_t count, const nf_near_entry *en
     while (count > 0) {
         const uint32_t half = count / 2, middle = begin + half;
         const double   distance = of->distances[middle];
-        const bool     less = distance < entry->distance || (distance == entry->distance && of->ids[middle] < entry->id);
+        const bool less = distance < entry->distance || (distance == entry->distance && of->ids[middle] < entry->id);
         begin = less ? middle + 1 : begin;
         count = less ? count - half - 1 : half;
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which groups of the data the queries of a slot have to see, and in which order. In few dims groups go by the gap between
- * boxes, and the first one beyond the largest radius ends the visits; in many dims, where gaps are mostly 0, they go by the
- * distance of centroids. Groups of equal keys go by their lowest id: among many equal rows the k nearest are those of the
- * lowest ids, and groups without a lower one are left out.
+ * Which groups of the data the queries of a slot have to see, and in which order. In few dims groups go by the gap
+ * between boxes, and the first one beyond the largest radius ends the visits; in many dims, where gaps are mostly 0,
+ * they go by the distance of centroids. Groups of equal keys go by their lowest id: among many equal rows the k nearest
+ * are those of the lowest ids, and groups without a lower one are left out.
  */
 #include <math.h>
 #include <string.h>
@@ -38,7 +38,8 @@ static void descend(const nf_near_run *run, nearest *best, uint32_t level, uint3
 {
     const uint32_t dims = run->data->dims;
     for (uint32_t box = from; box < to; box++) {
-        const float gap = run->kernels->gap_square(query_box(run, best->query_group), nf_cpu_box(run->data, level, box), dims);
+        const float gap =
+            run->kernels->gap_square(query_box(run, best->query_group), nf_cpu_box(run->data, level, box), dims);
         if (!(gap < best->square)) continue;
         if (level > 0) {
             const uint32_t below = run->data->level[level - 1].count, end = (box + 1) * NF_FANOUT;
@@ -85,7 +86,8 @@ static bool balls_meet(const nf_near_run *run, const nf_near_slot *slot, uint32_
 bool nf_near_meets(const nf_near_run *run, const nf_near_slot *slot, uint32_t group)
 {
     const float *box = nf_cpu_box(run->data, 0, group);
-    if (run->kernels->gap_square(query_box(run, slot->group), box, run->data->dims) > slot->largest_square) return false;
+    if (run->kernels->gap_square(query_box(run, slot->group), box, run->data->dims) > slot->largest_square)
+        return false;
     return by_gap(run) || balls_meet(run, slot, group, centroid_square(run, slot->group, group));
 }
 
