@@ -112,6 +112,7 @@ static void compare_info(nf_status read, const nf_dataset *dataset, const char *
     const nf_status described = nf_read_info(fuzz_context(), path, params, &info);
     if (described != NF_OK) fuzz_demand_error(described);
     if (read != NF_OK) return;
+    if (is_text(params->format) && (params->rows[0] != 0 || params->rows[1] != UINT64_MAX)) return; /* sees all lines */
     fuzz_demand(described == NF_OK, "what can be read can be described");
     fuzz_demand(info.dims == nf_dataset_matrix(dataset)->dims, "the description has the dims");
     fuzz_demand(params->skip_invalid || info.dtype == nf_dataset_matrix(dataset)->dtype || is_text(params->format),
