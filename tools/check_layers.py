@@ -39,7 +39,7 @@ ARROWS = {
     "src/cuda/rt": {"include", "src/core", "src/engine", "src/cuda", "src/cuda/kernels"},
     "cli": {"include"},
     "examples": {"include"},
-    "fuzz": {"include", "src/store", "src/ivf", "src/engine", "src/core"},
+    "fuzz": {"include", "src/io", "src/store", "src/ivf", "src/engine", "src/core"},
 }
 ROOTS = ("include", "src", "cli", "examples", "fuzz")
 MUST_HAVE_FILES = ("include", "src/core", "src/exact", "src/cpu", "src/io", "cli")
