@@ -276,6 +276,7 @@ static nf_status allocate_worker(nf_near_run *run, nf_near_worker *worker)
     worker->search.queries = run->queries;
     worker->search.kernels = run->kernels;
     worker->search.spec.self_join = run->self_join;
+    worker->search.spec.inner_radius = -1.0;
     worker->slots = nf_alloc_zero(ctx, run->bundle, sizeof *worker->slots);
     if (worker->slots == NULL) return nf_alloc_status(ctx);
     for (uint32_t s = 0; s < run->bundle; s++) {

@@ -60,17 +60,19 @@ void nf_panel_close(nf_panel *panel)
     nf_free(panel->inner_in);
 }
 
-/* ---- limits of a panel's rows; of: those of each row, NF_TILE ---- */
+/* ---- limits of a panel's rows: those of row i are of[i * each], each being 0 where all rows have the same ---- */
 
 /* Turns sums of squares N into the product test's limits. */
-static void product_limits(const nf_search *search, const nf_limits *of, float *norms, float *limits_in)
+static void product_limits(const nf_search *search, const nf_limits *of, uint32_t each, float *norms, float *limits_in)
 {
-    const uint32_t stops = search->stops.count;
-    const float   *whole = norms + (stops - 1) * NF_TILE;
+    const uint32_t    stops = search->stops.count;
+    const float      *whole = norms + (stops - 1) * NF_TILE;
+    nf_product_limits limits = nf_rule_product_limits(&search->rule, of->square);
 
     for (uint32_t row = 0; row < NF_TILE; row++) {
-        const nf_product_limits limits = nf_rule_product_limits(&search->rule, of[row].square);
-        limits_in[row] = of[row].never_sure ? HUGE_VALF : (float)((double)whole[row] * limits.in_factor - limits.in_offset);
+        if (each != 0) limits = nf_rule_product_limits(&search->rule, of[row].square);
+        const bool sure = !of[row * each].never_sure;
+        limits_in[row] = sure ? (float)((double)whole[row] * limits.in_factor - limits.in_offset) : HUGE_VALF;
         for (uint32_t stop = 0; stop < stops; stop++) {
             float *norm = &norms[stop * NF_TILE + row];
             *norm = (float)((double)*norm * limits.out_factor - limits.out_offset);
@@ -79,71 +81,77 @@ static void product_limits(const nf_search *search, const nf_limits *of, float *
 }
 
 /* Takes floor(radius^2) off the sums of the queries, modulo 2^32. */
-static void u8_limits(const nf_search *search, const nf_limits *of, uint32_t *sums, int32_t *sure_from)
+static void u8_limits(const nf_search *search, const nf_limits *of, uint32_t each, uint32_t *sums, int32_t *sure_from)
 {
     for (uint32_t row = 0; row < NF_TILE; row++) {
         for (uint32_t stop = 0; stop < search->stops.count; stop++) {
-            sums[stop * NF_TILE + row] -= (uint32_t)of[row].whole_square;
+            sums[stop * NF_TILE + row] -= (uint32_t)of[row * each].whole_square;
         }
-        sure_from[row] = of[row].sure_from;
+        sure_from[row] = of[row * each].sure_from;
     }
 }
 
-static void f32_limits(const nf_limits *of, float *out_above, float *sure_upto)
+static void f32_limits(const nf_limits *of, uint32_t each, float *out_above, float *sure_upto)
 {
     for (uint32_t row = 0; row < NF_TILE; row++) {
-        out_above[row] = (float)of[row].out_above;
-        sure_upto[row] = (float)of[row].sure_upto;
+        out_above[row] = (float)of[row * each].out_above;
+        sure_upto[row] = (float)of[row * each].sure_upto;
     }
 }
 
-static void f64_limits(const nf_limits *of, double *out_above, double *sure_upto)
+static void f64_limits(const nf_limits *of, uint32_t each, double *out_above, double *sure_upto)
 {
     for (uint32_t row = 0; row < NF_TILE; row++) {
-        out_above[row] = of[row].out_above;
-        sure_upto[row] = of[row].sure_upto;
+        out_above[row] = of[row * each].out_above;
+        sure_upto[row] = of[row * each].sure_upto;
     }
 }
 
 /* Fills out and in, where out holds the sums of pack already (product, u8). */
-static void fill_limits(const nf_search *search, const nf_limits *of, bool as_x, void *out, void *in)
+static void fill_limits(const nf_search *search, const nf_limits *of, uint32_t each, bool as_x, void *out, void *in)
 {
     switch (search->rule.kind) {
     case NF_KIND_U8:
-        if (as_x) u8_limits(search, of, out, in);
+        if (as_x) u8_limits(search, of, each, out, in);
         break;
-    case NF_KIND_F32_PRODUCT: product_limits(search, of, out, in); break;
+    case NF_KIND_F32_PRODUCT: product_limits(search, of, each, out, in); break;
     case NF_KIND_F32_DIFFERENCE:
-        if (as_x) f32_limits(of, out, in);
+        if (as_x) f32_limits(of, each, out, in);
         break;
     case NF_KIND_F64:
-        if (as_x) f64_limits(of, out, in);
+        if (as_x) f64_limits(of, each, out, in);
         break;
     }
+}
+
+/* A radius per query: all of its square is the query's side's. */
+static void limits_by_row(const nf_search *search, nf_panel *panel, bool as_x)
+{
+    const uint64_t begin = search->queries->group_start[panel->group];
+    nf_limits      of[NF_TILE] = {{0}};
+    if (!as_x) {
+        fill_limits(search, of, 0, false, panel->limits_out, panel->limits_in);
+        return;
+    }
+    for (uint32_t row = 0; row < panel->count; row++) {
+        of[row] = nf_rule_limits(&search->rule, nf_cpu_query_radius(search, begin + row));
+        of[row].square *= 2.0;
+    }
+    fill_limits(search, of, 1, true, panel->limits_out, panel->limits_in);
 }
 
 static void panel_limits(const nf_search *search, nf_panel *panel, bool as_x)
 {
     const uint64_t bytes = (uint64_t)search->stops.count * NF_TILE * sizeof(float);
-    const bool     own = search->spec.radii != NULL;
-    nf_limits      of[NF_TILE];
-
     if (search->spec.inner_radius >= 0.0) {
         if (search->rule.kind <= NF_KIND_F32_PRODUCT) memcpy(panel->inner_out, panel->limits_out, bytes);
-        for (uint32_t row = 0; row < NF_TILE; row++) of[row] = search->inner;
-        fill_limits(search, of, as_x, panel->inner_out, panel->inner_in);
+        fill_limits(search, &search->inner, 0, as_x, panel->inner_out, panel->inner_in);
     }
-    for (uint32_t row = 0; row < NF_TILE; row++) of[row] = search->limits;
-    if (own && !as_x) { /* product: all of the square is the query's */
-        for (uint32_t row = 0; row < NF_TILE; row++) of[row] = (nf_limits){0};
-    } else if (own) {
-        const uint64_t begin = search->queries->group_start[panel->group];
-        for (uint32_t row = 0; row < panel->count; row++) {
-            of[row] = nf_rule_limits(&search->rule, nf_cpu_query_radius(search, begin + row));
-            of[row].square *= 2.0;
-        }
+    if (search->spec.radii != NULL) {
+        limits_by_row(search, panel, as_x);
+    } else {
+        fill_limits(search, &search->limits, 0, as_x, panel->limits_out, panel->limits_in);
     }
-    fill_limits(search, of, as_x, panel->limits_out, panel->limits_in);
 }
 
 void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, bool as_x)
