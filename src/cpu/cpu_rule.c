@@ -32,7 +32,7 @@ static nf_rule_rows rows_of(const nf_points *points)
 nf_status nf_cpu_choose_rule(nf_context *ctx, nf_search *search)
 {
     const nf_rule_rows data = rows_of(search->data), queries = rows_of(search->queries);
-    NF_TRY(nf_rule_choose(ctx, "cpu", true, &data, &queries, &search->spec, &search->rule));
+    NF_TRY(nf_rule_choose(ctx, "cpu", true, false, &data, &queries, &search->spec, &search->rule));
     search->limits = nf_rule_limits(&search->rule, search->spec.radius);
     choose_stops(&search->stops, data.dims, search->rule.kind == NF_KIND_U8 ? search->kernels->u8_per_step : 1,
                  search->spec.no_early_exit);

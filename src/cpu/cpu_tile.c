@@ -122,6 +122,7 @@ void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, boo
         kernels->pack_f64(&rows, panel->values);
         if (as_x) f64_limits(search, panel);
         break;
+    case NF_KIND_F16: break; /* not of this engine */
     }
 }
 
@@ -171,6 +172,7 @@ static void run_kernel(nf_tiler *tiler, const nf_panel *x, const nf_panel *y, ui
         tile.sure_upto = x->limits_in;
         (rule->kind == NF_KIND_F64 ? kernels->refine_f64_difference : kernels->refine_f32_difference)(&tile);
         break;
+    case NF_KIND_F16: break;
     }
 }
 
