@@ -152,7 +152,7 @@ void nf_tensor_close(nf_search *search)
 
 /* ---- running ---- */
 
-/* E / (2 S) of docs/numerics.md, section 10: what the product's sums of binary16 may lose. Hopper aligns 16 products and the
+/* E / (2 S) of docs/numerics.md, section 12: what the product's sums of binary16 may lose. Hopper aligns 16 products and the
  * accumulator and cuts them off; of other devices only that no step loses more than its last place is taken for granted. */
 static double accumulation(bool hopper, uint32_t chunks)
 {

@@ -22,7 +22,7 @@ struct tile_limits {
     float sure;  /* accumulators from here on are certainly in */
 };
 
-/* The bound is docs/numerics.md's, section 10; everything is rounded against certainty. */
+/* The bound is docs/numerics.md's, section 12; everything is rounded against certainty. */
 __device__ inline tile_limits limits_of(const nf_k_tensor &job, uint32_t query_tile, uint32_t tile)
 {
     const double rest = (double)job.x.rest[query_tile] + (double)job.y.rest[tile];
@@ -295,16 +295,29 @@ __device__ inline bool tile_is_near(const nf_k_tensor &job, uint32_t query_tile,
     return job.near[(uint64_t)(query_tile - job.tile_begin) * job.near_words + tile / 32] >> (tile % 32) & 1u;
 }
 
+__device__ inline uint32_t overlap(uint32_t from, uint32_t to, uint32_t first, uint32_t last)
+{
+    const uint32_t begin = max(from, first), end = min(to, last);
+    return end > begin ? end - begin : 0;
+}
+
 /* What a pair of tiles adds to the counters: rows that are asked about times points; both ways where pairs count for both. */
 __device__ inline void tally_tile(const nf_k_tensor &job, uint32_t query_tile, uint32_t tile, uint64_t *hits, uint64_t *compared)
 {
-    const uint32_t first = max(query_tile * NF_K_TENSOR_TILE, job.query_begin);
-    const uint32_t last = min((query_tile + 1) * NF_K_TENSOR_TILE, job.query_end);
-    const uint32_t from = tile * NF_K_TENSOR_TILE, to = min(from + NF_K_TENSOR_TILE, job.y.rows);
-    if (last <= first || to <= from) return;
-    const uint32_t weight = nf_k_inside(job.refine, from) && tile > query_tile ? 2 : 1;
-    *compared += (uint64_t)(last - first) * (to - from) * weight;
-    *hits += weight == 2 ? (uint64_t)(last - first) + (to - from) : last - first;
+    const nf_k_refine &refine = job.refine;
+    const uint32_t     first = max(query_tile * NF_K_TENSOR_TILE, job.query_begin);
+    const uint64_t     rows = overlap(query_tile * NF_K_TENSOR_TILE, (query_tile + 1) * NF_K_TENSOR_TILE, job.query_begin, job.query_end);
+    const uint32_t     from = tile * NF_K_TENSOR_TILE, to = min(from + NF_K_TENSOR_TILE, job.y.rows);
+    const uint32_t     inside = refine.self_join != 0 ? overlap(from, to, refine.first, refine.last) : 0;
+    uint32_t           outside = to - from - inside;
+    for (uint32_t i = 0; i < refine.cut_count; i++) { /* counted from the other side before */
+        if (first >= refine.cuts[i].cut && first < refine.cuts[i].last) {
+            outside -= overlap(from, to, refine.cuts[i].first, refine.cuts[i].cut);
+        }
+    }
+    const uint64_t both = tile > query_tile ? rows * inside : 0, once = tile == query_tile ? rows * inside : 0;
+    *compared += rows * outside + 2 * both + once;
+    *hits += (outside > 0 || once > 0 ? rows : 0) + (both > 0 ? rows + inside : 0);
 }
 
 } // namespace

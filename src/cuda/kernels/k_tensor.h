@@ -14,7 +14,7 @@
  *
  *     certainly out   t > T = (eps + r_x + r_y)^2 + E        certainly in   t < (eps - r_x - r_y)^2 - E
  *
- * and what is neither is open (docs/numerics.md, section 10). Bytes. 2 x.y - |x|^2 - |y|^2 + floor(radius^2) is exact.
+ * and what is neither is open (docs/numerics.md, section 12). Bytes. 2 x.y - |x|^2 - |y|^2 + floor(radius^2) is exact.
  */
 #ifndef NF_K_TENSOR_H
 #define NF_K_TENSOR_H
