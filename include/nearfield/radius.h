@@ -44,8 +44,8 @@ typedef enum nf_refine {
     NF_REFINE_AUTO = 0,
     NF_REFINE_FP32 = 1,
     NF_REFINE_FP64 = 2,
-    NF_REFINE_TENSOR = 3, /* in no engine of this version */
-    NF_REFINE_INT8 = 4    /* needs u8 or i8 data, metric l2, and the CPU engine */
+    NF_REFINE_TENSOR = 3, /* binary16 on tensor cores, and a proven bound: the CUDA engine, compute capability 8.0 or later */
+    NF_REFINE_INT8 = 4    /* needs u8 or i8 data and metric l2; on a GPU compute capability 8.0 or later, and only when asked for */
 } nf_refine;
 
 typedef enum nf_distances { NF_DISTANCES_F64 = 0, NF_DISTANCES_F32 = 1, NF_DISTANCES_NONE = 2 } nf_distances;
@@ -120,7 +120,7 @@ typedef struct nf_radius_stats {
     uint64_t    rows, queries;
     uint32_t    dims;
     uint32_t    candidates;       /* the method used, never AUTO */
-    const char *refine;           /* the kernel used: "int8", "fp32-product", "fp32-difference", "fp64" */
+    const char *refine;           /* the kernel used: "int8", "fp32-product", "fp32-difference", "fp64", "tensor" */
     char        why[160];         /* why auto chose the method; empty when it was asked for */
     uint64_t    pairs;            /* as delivered */
     uint64_t    hits;             /* (query, group) pairs that refine took up; two groups decided once count both ways */

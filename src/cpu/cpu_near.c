@@ -151,6 +151,7 @@ static void set_limits(const nf_search *search, nf_near_slot *slot, uint32_t q)
         slot->out.f64[q] = limits.out_above;
         slot->in.f64[q] = -1.0;
         break;
+    case NF_KIND_F16: break; /* not of this engine */
     }
 }
 
@@ -167,6 +168,7 @@ static void pack_slot(const nf_search *search, nf_near_slot *slot)
     case NF_KIND_F32_PRODUCT: kernels->pack_f32(&rows, slot->values, stops->at, stops->count, slot->raw.f32); break;
     case NF_KIND_F32_DIFFERENCE: kernels->pack_f32(&rows, slot->values, NULL, 0, NULL); break;
     case NF_KIND_F64: kernels->pack_f64(&rows, slot->values); break;
+    case NF_KIND_F16: break;
     }
     for (uint32_t q = 0; q < slot->count; q++) set_limits(search, slot, q);
 }

@@ -43,7 +43,7 @@ nf_status nf_cpu_choose_rule(nf_context *ctx, nf_search *search)
     const nf_rule_rows data = rows_of(search->data), queries = rows_of(search->queries);
     nf_search_spec     spec = search->spec;
     spec.radius = rule_radius(search);
-    NF_TRY(nf_rule_choose(ctx, "cpu", true, &data, &queries, &spec, &search->rule));
+    NF_TRY(nf_rule_choose(ctx, "cpu", true, false, &data, &queries, &spec, &search->rule));
     search->limits = nf_rule_limits(&search->rule, search->spec.radius);
     if (spec.inner_radius >= 0.0) search->inner = nf_rule_limits(&search->rule, spec.inner_radius);
     choose_stops(&search->stops, data.dims, search->rule.kind == NF_KIND_U8 ? search->kernels->u8_per_step : 1,

@@ -121,6 +121,7 @@ static void fill_limits(const nf_search *search, const nf_limits *of, uint32_t e
     case NF_KIND_F64:
         if (as_x) f64_limits(of, each, out, in);
         break;
+    case NF_KIND_F16: break; /* not of this engine */
     }
 }
 
@@ -177,6 +178,7 @@ void nf_panel_pack(const nf_search *search, nf_panel *panel, uint32_t group, boo
     case NF_KIND_F64:
         kernels->pack_f64(&rows, panel->values);
         break;
+    case NF_KIND_F16: break; /* not of this engine */
     }
     panel_limits(search, panel, as_x);
 }
@@ -231,6 +233,7 @@ static void run_kernel(const nf_search *search, const nf_panel *x, const nf_pane
         tile.sure_upto = x_in;
         (rule->kind == NF_KIND_F64 ? kernels->refine_f64_difference : kernels->refine_f32_difference)(&tile);
         break;
+    case NF_KIND_F16: break;
     }
 }
 

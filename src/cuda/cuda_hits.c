@@ -129,6 +129,11 @@ static nf_k_group_pairs group_pairs(const nf_search *search, nf_batch part, uint
     };
 }
 
+nf_k_group_pairs nf_hits_group_pairs(const nf_search *search, nf_batch part, uint32_t skip_from)
+{
+    return group_pairs(search, part, 1, skip_from, false);
+}
+
 static nf_status run_group_pairs(nf_context *ctx, const nf_search *search, const nf_k_group_pairs *job)
 {
     NF_CUDA(ctx, nf_k_group_pairs_run(search->stream, job, (uint32_t)nf_device_get_traits(search->device)->processors));
@@ -369,7 +374,10 @@ nf_status nf_hits_plan_open(nf_context *ctx, nf_search *search, nf_batch batch, 
     plan->load = nf_alloc_zero(ctx, groups, sizeof *plan->load);
     if (plan->load == NULL) return nf_alloc_status(ctx);
     if (groups == 0 || search->data->group_count == 0) return NF_OK;
-    if (by_lists(search)) {
+    if (search->tensor != NULL) { /* nothing is listed: the load is data groups to compare with */
+        for (uint32_t g = 0; g < groups; g++) plan->load[g] = search->data->group_count - (search->spec.self_join ? g : 0);
+        plan->most = UINT64_MAX;
+    } else if (by_lists(search)) {
         memcpy(plan->load, search->hits->fit + batch.begin, groups * sizeof *plan->load);
         plan->most = left / (2 * sizeof(uint32_t));
         if (plan->most > MOST_HITS) plan->most = MOST_HITS;

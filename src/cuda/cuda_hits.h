@@ -48,6 +48,9 @@ void nf_hits_plan_halve(nf_hits_plan *plan, nf_batch tried);
 /* Lists the hits of a device batch on the search's stream. The lists are valid until the next call. */
 nf_status nf_hits_list(nf_context *ctx, nf_search *search, const nf_hits_plan *plan, nf_batch part, nf_work_list *work);
 
+/* Pairs of query groups in part and data groups by boxes, for testing them elsewhere; skip_from: first group of the batch. */
+nf_k_group_pairs nf_hits_group_pairs(const nf_search *search, nf_batch part, uint32_t skip_from);
+
 /* Rows of a tile: 64 or 128. */
 uint32_t nf_hits_tile(const nf_search *search);
 

@@ -58,6 +58,7 @@ nf_status nf_cuda_points_open(nf_context *ctx, const nf_matrix *matrix, nf_memor
     points->wide = is_wide(dtype);
     points->integers = dtype <= NF_DTYPE_I64;
     points->bytes = dtype == NF_DTYPE_U8 || dtype == NF_DTYPE_I8;
+    points->signed_bytes = dtype == NF_DTYPE_I8;
 
     const nf_status status = open_device(ctx, points);
     if (status < 0) {

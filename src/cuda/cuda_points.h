@@ -28,6 +28,7 @@ struct nf_points {
     bool         wide;          /* rows are binary64 */
     bool         integers;      /* every value is an integer of at most 2^53 */
     bool         bytes;         /* every value is an 8-bit integer of one type (u8 or i8): the caller's type */
+    bool         signed_bytes;  /* that is i8 */
     double       largest;       /* largest absolute value */
     double       largest_square; /* largest sum of squares of a row, rounded */
     nf_matrix    matrix;        /* the caller's, until order() */

@@ -9,6 +9,7 @@
  * before it: its rows are complete, since all pairs of earlier query groups are decided.
  */
 #include "cuda_refine.h"
+#include "cuda_tensor.h"
 
 #include <math.h>
 #include <string.h>
@@ -242,10 +243,10 @@ static nf_status run_part(nf_context *ctx, nf_search *search, const nf_hits_plan
                           const nf_k_counters *before, nf_k_counters *after)
 {
     nf_refiner *refiner = search->refiner;
-    nf_work_list work;
+    nf_work_list work = {0};
 
     NF_CUDA(ctx, cudaEventRecord(refiner->began, search->stream));
-    NF_TRY(nf_hits_list(ctx, search, plan, part, &work));
+    if (search->tensor == NULL) NF_TRY(nf_hits_list(ctx, search, plan, part, &work));
     NF_CUDA(ctx, cudaEventRecord(refiner->listed, search->stream));
     job->items = work.items;
     job->item_count = work.item_count;
@@ -257,8 +258,12 @@ static nf_status run_part(nf_context *ctx, nf_search *search, const nf_hits_plan
         job->mask = refiner->masks;
     }
     NF_TRY(put_counters(ctx, search, before));
-    job->blocks = blocks_for(search, work.most_items);
-    NF_CUDA(ctx, nf_k_refine_run(search->stream, job));
+    if (search->tensor != NULL) {
+        NF_TRY(nf_tensor_run(ctx, search, plan, part, job));
+    } else {
+        job->blocks = blocks_for(search, work.most_items);
+        NF_CUDA(ctx, nf_k_refine_run(search->stream, job));
+    }
     job->blocks = blocks_for(search, refiner->open_capacity);
     if (job->exact == 0) NF_CUDA(ctx, nf_k_recheck_run(search->stream, job));
     NF_CUDA(ctx, cudaEventRecord(refiner->refined, search->stream));

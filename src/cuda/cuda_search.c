@@ -7,6 +7,7 @@
 
 #include "cuda_hits.h"
 #include "cuda_refine.h"
+#include "cuda_tensor.h"
 
 nf_status nf_search_array(nf_context *ctx, const nf_search *search, uint64_t count, size_t size, void *out)
 {
@@ -33,6 +34,7 @@ static nf_rule_rows rule_rows(const nf_points *points)
         .dims = points->dims,
         .narrow = !points->wide,
         .bytes = points->bytes,
+        .bias = points->signed_bytes ? 128.0 : 0.0,
         .integers = points->integers,
         .largest = points->largest,
         .largest_square = points->largest_square,
@@ -45,7 +47,8 @@ static nf_status choose_rule(nf_context *ctx, nf_search *search)
     nf_rule_rows       data = rule_rows(search->data);
     const nf_rule_rows queries = rule_rows(search->queries);
     if (search->spec.share != NF_SHARE_BOTH) data.largest_square = HUGE_VAL;
-    return nf_rule_choose(ctx, "cuda", false, &data, &queries, &search->spec, &search->rule);
+    const bool tensor = nf_tensor_device_can(search->device);
+    return nf_rule_choose(ctx, "cuda", tensor && search->spec.refine == NF_REFINE_INT8, tensor, &data, &queries, &search->spec, &search->rule);
 }
 
 static nf_status fill_search(nf_context *ctx, nf_search *search)
@@ -53,6 +56,7 @@ static nf_status fill_search(nf_context *ctx, nf_search *search)
     NF_CUDA(ctx, cudaStreamCreateWithFlags(&search->stream, cudaStreamNonBlocking));
     NF_TRY(choose_rule(ctx, search));
     NF_TRY(nf_hits_open(ctx, search));
+    NF_TRY(nf_tensor_open(ctx, search));
     return nf_refiner_open(ctx, search);
 }
 
@@ -85,6 +89,7 @@ void nf_cuda_search_close(nf_search *search)
     if (search->stream != NULL) (void)cudaStreamSynchronize(search->stream); /* a copy of what goes now may be on its way */
     nf_pair_store_clear(search);
     nf_refiner_close(search);
+    nf_tensor_close(search);
     nf_hits_close(search);
     if (search->stream != NULL) {
         (void)cudaStreamSynchronize(search->stream);

@@ -33,6 +33,7 @@ struct nf_search {
     uint32_t         cut_end[NF_K_CUTS];
     double           list_seconds, compress_seconds; /* so far, inside refine */
     struct nf_hits  *hits;         /* lists of hits and what they are made with (cuda_hits.h) */
+    struct nf_tensor *tensor;    /* refinement on tensor cores, or NULL (cuda_tensor.h) */
     struct nf_refiner *refiner;    /* limits per row, work lists, open pairs (cuda_refine.c) */
     struct nf_rows_state *rows;    /* what compress learnt for deliver (cuda_rows.c); goes with the store */
 };

@@ -24,7 +24,7 @@
 #include "nearfield/neighbours.h"
 #include "nearfield/radius.h"
 
-#define NF_ENGINE_ABI 1u
+#define NF_ENGINE_ABI 2u
 
 typedef struct nf_points nf_points; /* rows of a matrix in the engine's memory, grouped and ordered */
 typedef struct nf_search nf_search; /* one question: data, queries, radius, and what has been found so far */

@@ -21,7 +21,7 @@
 #include "engine.h"
 
 /* Raised with every change of the tables here, of nf_engine_ops, or of a struct that passes between core and a module. */
-#define NF_MODULE_ABI 2u
+#define NF_MODULE_ABI 3u
 #define NF_MODULE_ENTRY "nf_engine_module"
 
 /* Core's services. Each member is the function of the same name in src/core. */

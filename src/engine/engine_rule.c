@@ -28,6 +28,7 @@ const char *nf_kind_name(nf_kind kind)
     case NF_KIND_F32_PRODUCT: return "fp32-product";
     case NF_KIND_F32_DIFFERENCE: return "fp32-difference";
     case NF_KIND_F64: return "fp64";
+    case NF_KIND_F16: return "tensor";
     }
     return "";
 }
@@ -134,13 +135,19 @@ static nf_status int8_can(nf_context *ctx, const char *engine_name, bool int8, c
     return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine int8 needs data and queries of one type, u8 or i8");
 }
 
-static nf_status choose_kind(nf_context *ctx, const char *engine_name, bool int8, const nf_rule_rows *data,
+static nf_status choose_kind(nf_context *ctx, const char *engine_name, bool int8, bool tensor, const nf_rule_rows *data,
                              const nf_rule_rows *queries, const nf_search_spec *spec, nf_kind *kind)
 {
     const bool f32 = f32_can(data, queries, spec->radius);
     switch ((nf_refine)spec->refine) {
     case NF_REFINE_TENSOR:
-        return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine tensor: the %s engine has no such kernel", engine_name);
+        if (!tensor) return nf_fail(ctx, NF_ERR_UNSUPPORTED, "refine tensor: the %s engine has no such kernel", engine_name);
+        if (!f32) {
+            return nf_fail(ctx, NF_ERR_UNSUPPORTED,
+                           "refine tensor needs values that binary32 holds, at most 2^50, and a radius of at least 2^-50");
+        }
+        *kind = NF_KIND_F16;
+        return NF_OK;
     case NF_REFINE_INT8:
         *kind = NF_KIND_U8;
         return int8_can(ctx, engine_name, int8, data, queries);
@@ -163,18 +170,19 @@ static nf_status choose_kind(nf_context *ctx, const char *engine_name, bool int8
     return NF_OK;
 }
 
-nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, const nf_rule_rows *data,
+nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, bool tensor, const nf_rule_rows *data,
                          const nf_rule_rows *queries, const nf_search_spec *spec, nf_rule *rule)
 {
     memset(rule, 0, sizeof *rule);
     rule->scale = 1.0;
     rule->dims = data->dims;
-    NF_TRY(choose_kind(ctx, engine_name, int8, data, queries, spec, &rule->kind));
+    NF_TRY(choose_kind(ctx, engine_name, int8, tensor, data, queries, spec, &rule->kind));
     switch (rule->kind) {
     case NF_KIND_U8: rule->exact = true; break;
     case NF_KIND_F32_PRODUCT: rule->norm_slack = gamma_of(data->dims + SPARE, U32); break;
     case NF_KIND_F32_DIFFERENCE: rule->exact = exact_f32_can(data, queries, spec->radius); break;
     case NF_KIND_F64: rule->scale = f64_scale(spec->radius); break;
+    case NF_KIND_F16: break;
     }
     return NF_OK;
 }
@@ -187,6 +195,7 @@ nf_limits nf_rule_limits(const nf_rule *rule, double radius)
     case NF_KIND_F32_PRODUCT:
         if (radius < SMALLEST_RADIUS_F32) tiny_f32_limits(&limits, rule);
         break;
+    case NF_KIND_F16: break;
     case NF_KIND_F32_DIFFERENCE:
         if (rule->exact) {
             exact_f32_limits(&limits, radius);

@@ -17,7 +17,8 @@ typedef enum nf_kind {
     NF_KIND_U8,             /* integers, exact: no pair is left open, ties are seen as such */
     NF_KIND_F32_PRODUCT,    /* |x|^2 + |y|^2 - 2 x.y in binary32, bound relative to the norms */
     NF_KIND_F32_DIFFERENCE, /* sum (x - y)^2 in binary32, bound relative to the sum */
-    NF_KIND_F64             /* the same in binary64 */
+    NF_KIND_F64,            /* the same in binary64 */
+    NF_KIND_F16             /* products of binary16 on tensor cores, bounds by tiles (the engine's own) */
 } nf_kind;
 
 typedef struct nf_rule {
@@ -56,9 +57,9 @@ static inline double nf_rule_larger(double chosen, double radius)
     return chosen;
 }
 
-/* Fills the rule for a search of these rows and spec's radius. int8: the engine has that kernel. NF_ERR_UNSUPPORTED where
- * spec's refine asks for what the rows or the engine (engine_name, for the text) lack. */
-nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, const nf_rule_rows *data,
+/* Fills the rule for a search of these rows and spec's radius. int8, tensor: the engine has that kernel.
+ * NF_ERR_UNSUPPORTED where spec's refine asks for what the rows or the engine (engine_name, for the text) lack. */
+nf_status nf_rule_choose(nf_context *ctx, const char *engine_name, bool int8, bool tensor, const nf_rule_rows *data,
                          const nf_rule_rows *queries, const nf_search_spec *spec, nf_rule *rule);
 
 /* The limits of a radius, at most the one that the rule was chosen for, or infinite. */

@@ -169,6 +169,10 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by)
 {
     return (unsigned)(((unsigned long long)high << 32 | low) >> (by & 31));
 }
+static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
+{
+    return (unsigned)(((unsigned long long)high << 32 | low) << (by & 31) >> 32);
+}
 template <typename To, typename From>
 static inline To nf_emulated_bits(From from)
 {

@@ -2,6 +2,7 @@
 /* Methods boxes and none (k_hits.h): a block takes a query group and walks two levels of boxes of the data. */
 #include "k_hits.h"
 #include "k_launch.h"
+#include "k_tensor.h"
 
 namespace {
 
@@ -114,6 +115,35 @@ __global__ void group_pairs_kernel(const __grid_constant__ nf_k_group_pairs job)
     }
 }
 
+/* The groups [first, last) that a tile has rows of; all are as large but one, so the first one is at most a group behind. */
+__device__ inline void groups_of_tile(const nf_k_starts &of, uint32_t tile, uint32_t *first, uint32_t *last)
+{
+    const uint32_t from = tile * NF_K_TENSOR_TILE, to = min(from + NF_K_TENSOR_TILE, of.start[of.count]);
+    *first = from / of.size;
+    while (*first < of.count && of.start[*first + 1] <= from) ++*first;
+    for (*last = *first; *last < of.count && of.start[*last] < to;) ++*last;
+}
+
+/* A thread per pair of a query tile and a data tile, words in order. */
+__global__ void near_tiles_kernel(const __grid_constant__ nf_k_group_pairs job, nf_k_starts queries, nf_k_starts data,
+                                  uint32_t begin, uint32_t end, uint32_t words, uint32_t *near)
+{
+    const uint32_t tiles = (data.start[data.count] + NF_K_TENSOR_TILE - 1) / NF_K_TENSOR_TILE;
+    for (uint64_t at = (uint64_t)blockIdx.x * blockDim.x + threadIdx.x; at < (uint64_t)(end - begin) * words * 32;
+         at += (uint64_t)gridDim.x * blockDim.x) {
+        const uint32_t tile = (uint32_t)(at % ((uint64_t)words * 32));
+        uint32_t       query_first, query_last, first = 0, last = 0;
+        bool           hit = false;
+        groups_of_tile(queries, begin + (uint32_t)(at / 32 / words), &query_first, &query_last);
+        if (tile < tiles) groups_of_tile(data, tile, &first, &last);
+        for (uint32_t query_group = query_first; query_group < query_last; query_group++) {
+            for (uint32_t group = first; group < last && !hit; group++) hit = hits(job, query_group, group);
+        }
+        const uint32_t word = __ballot_sync(0xffffffffu, hit);
+        if (threadIdx.x % 32 == 0) near[at / 32] = word;
+    }
+}
+
 __global__ void super_boxes_kernel(const float *boxes, uint32_t groups, uint32_t dims, float *super)
 {
     const uint32_t supers = (groups + NF_K_SUPER - 1) / NF_K_SUPER;
@@ -137,6 +167,15 @@ extern "C" cudaError_t nf_k_super_boxes_run(cudaStream_t stream, const float *bo
     const uint64_t supers = (groups + NF_K_SUPER - 1) / NF_K_SUPER;
     (void)stream;
     NF_LAUNCH(super_boxes_kernel, nf_k_blocks(supers * dims, threads), threads, 0, stream)(boxes, groups, dims, super);
+    return nf_k_launched();
+}
+
+extern "C" cudaError_t nf_k_tensor_near(const nf_k_group_pairs *job, nf_k_starts queries, nf_k_starts data, uint32_t begin,
+                                        uint32_t end, uint32_t words, uint32_t *near, cudaStream_t stream)
+{
+    const uint32_t blocks = nf_k_blocks((uint64_t)(end - begin) * words * 32, threads);
+    (void)stream;
+    NF_LAUNCH(near_tiles_kernel, min(blocks, 65536u), threads, 0, stream)(*job, queries, data, begin, end, words, near);
     return nf_k_launched();
 }
 

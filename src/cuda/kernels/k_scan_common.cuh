@@ -6,12 +6,9 @@
 #ifndef NF_K_SCAN_COMMON_CUH
 #define NF_K_SCAN_COMMON_CUH
 
+#include "k_half.cuh"
 #include "k_launch.h"
 #include "k_scan.h"
-
-#ifdef __CUDACC__
-#include <cuda_fp16.h>
-#endif
 
 namespace {
 
@@ -143,41 +140,6 @@ __device__ inline bool survives(float add, float rescale, float error, const que
     const float estimate = fmaf(rescale, product, add) + line.add;
     return !(fmaf(-error, line.width, estimate) >= line.limit);
 }
-
-/* ---- binary16, for look-up tables ---- */
-
-#ifdef __CUDACC__
-
-__device__ inline uint16_t half_of(float x)
-{
-    return __half_as_ushort(__float2half_rn(x));
-}
-
-__device__ inline float value_of(uint16_t half)
-{
-    return __half2float(__ushort_as_half(half));
-}
-
-#else
-
-__device__ inline uint16_t half_of(float x)
-{
-    const uint32_t bits = __float_as_uint(x), sign = bits >> 16 & 0x8000u, size = bits & 0x7fffffffu;
-    if (size > 0x7f800000u) return 0x7fffu;
-    if (size >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
-    /* Below the normal ones, adding 1/2 rounds to the unit 2^-24. */
-    if (size < 0x38800000u) return (uint16_t)(sign | (__float_as_uint(__uint_as_float(size) + 0.5f) - 0x3f000000u));
-    return (uint16_t)(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);
-}
-
-__device__ inline float value_of(uint16_t half)
-{
-    const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = half >> 10 & 31u, digits = half & 0x3ffu;
-    if (exponent == 0) return (sign != 0 ? -1.0f : 1.0f) * ((float)digits * 0x1p-24f);
-    return __uint_as_float(sign | (exponent == 31 ? 0x7f800000u : (exponent + 112u) << 23) | digits << 13);
-}
-
-#endif
 
 __device__ inline float value_of(float x) { return x; }
 
