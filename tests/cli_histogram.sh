@@ -24,7 +24,10 @@ run 0 join p.csv --histogram 0,5 --half -q -o h.npy
 [ -s h.npy ] || fail "no h.npy"
 
 # Rings part the pairs.
+run 0 join p.csv --radius 5:10 -q --format csv -o -
+cp out ring
 run 0 join p.csv --radius 10 --inner-radius 5 -q --format csv -o -
+cmp -s out ring || fail "--radius 5:10 is not --radius 10 --inner-radius 5"
 printf '0,2,10\n2,0,10\n2,3,10\n3,2,10\n' >expected
 same out expected
 run 0 join p.csv --radius 5 --inner-radius 0 --half --strict -q --format csv -o -
@@ -57,6 +60,8 @@ run 2 join p.csv --radii r.csv --half
 one_line "--half does not go with --radii"
 run 2 join p.csv --radius 1 --stop-at 2 -q --format csv -o -
 one_line "stop_at"
+run 2 join p.csv --radius x:2
+run 2 join p.csv --radius 1:
 run 2 join p.csv --radius 1 --inner-radius 2
 one_line "above the radius"
 "$NEARFIELD" join p.csv --radii r2.csv >out 2>err && fail "too few radii are taken"

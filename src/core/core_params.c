@@ -37,7 +37,8 @@ static const nf_param context_params[] = {
 
 static const nf_param radius_params[] = {
     {"radius", NF_PARAM_F64, AT(nf_radius_params, radius), "R", NULL, "", 0, HUGE_VAL,
-     "Greatest distance of a pair: plain distance, not squared; with --metric cosine 1 - cosine, below 1."},
+     "Greatest distance of a pair: plain distance, not squared; with --metric cosine 1 - cosine, below 1. R1:R2 also sets "
+     "--inner-radius R1."},
     {"inner-radius", NF_PARAM_F64, AT(nf_radius_params, inner_radius), "R", NULL, "none", 0, HUGE_VAL,
      "Leave out the pairs within this radius, which is at most --radius."},
     {"similarity", NF_PARAM_F64, AT(nf_radius_params, similarity), "T", NULL, "", -1, 1,
@@ -324,6 +325,22 @@ static nf_status set_flag(const nf_param *param, char *member, const char *value
     return NF_OK;
 }
 
+/* "R1:R2" as a radius: the inner one and the outer one. Both are set, or none. */
+static nf_status set_ring(nf_radius_params *params, const char *value, const char *colon, nf_error *error)
+{
+    nf_radius_params both = *params;
+    char             inner[64];
+    const size_t     length = (size_t)(colon - value);
+
+    if (length >= sizeof inner) return nf_error_set(error, NF_ERR_ARGUMENT, "radius is '%s', R or R1:R2 is needed", value);
+    memcpy(inner, value, length);
+    inner[length] = '\0';
+    NF_TRY(nf_params_set(NF_PARAMS_RADIUS, &both, "inner-radius", inner, error));
+    NF_TRY(nf_params_set(NF_PARAMS_RADIUS, &both, "radius", colon + 1, error));
+    *params = both;
+    return NF_OK;
+}
+
 nf_status nf_params_set(nf_param_group group, void *params, const char *name, const char *value, nf_error *error)
 {
     if (params == NULL || name == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "parameters or name are NULL");
@@ -332,6 +349,8 @@ nf_status nf_params_set(nf_param_group group, void *params, const char *name, co
     char *member = (char *)params + param->offset;
     if (param->kind == NF_PARAM_FLAG) return set_flag(param, member, value, error);
     if (value == NULL) return nf_error_set(error, NF_ERR_ARGUMENT, "%s needs a value", name);
+    const char *colon = group == NF_PARAMS_RADIUS && strcmp(name, "radius") == 0 ? strchr(value, ':') : NULL;
+    if (colon != NULL) return set_ring(params, value, colon, error);
 
     uint64_t bytes, range[2];
     switch (param->kind) {
