@@ -40,6 +40,8 @@ NEARFIELD_ENGINE=cuda with none 0 join p.csv --radius 1 --engine cpu
 # Work that the engine does not do: asked for by name it is an error, by environment the CPU does it.
 with healthy 6 knn p.csv p.csv --engine cuda
 one_line "the cuda engine does no exact k nearest neighbours in this version"
+with healthy 6 knn p.csv p.csv --engine cuda --metric ip
+one_line "the cuda engine does no exact k nearest neighbours by inner product or cosine in this version"
 NEARFIELD_ENGINE=cuda with healthy 0 knn p.csv p.csv -k 1 --json
 is "$(json engine)" '"cpu"' "engine of knn"
 NEARFIELD_ENGINE=cuda with healthy 0 version

@@ -259,7 +259,7 @@ static void test_by_name(void **state)
     out = in_process(named_knn, kind_folder("healthy"), NULL);
     assert_int_equal(out.status, NF_OK);
     assert_int_equal(out.second, NF_ERR_UNSUPPORTED);
-    has(out.text, "the cuda engine does no exact k nearest neighbours in this version");
+    has(out.text, "the cuda engine does no exact k nearest neighbours by inner product or cosine in this version");
     out = in_process(named_ivf, kind_folder("healthy"), NULL);
     assert_int_equal(out.second, NF_ERR_UNSUPPORTED);
     has(out.text, "the cuda engine does no approximate search in this version");

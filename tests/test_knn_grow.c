@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * k nearest neighbours through an index, in the way that the engine has and by radius searches that grow, against brute
- * force written here: distances by the contract's formula in plain binary64 loops, sorted by (distance, row), a row of the
- * data never its own neighbour. Ids, distances and counts must be the same bits.
+ * force written here: distances by the contract's formula in plain binary64 loops, sorted by (distance, row), a row of
+ * the data never its own neighbour. Ids, distances and counts must be the same bits.
  */
 #include "exact/exact_knn_grow.h"
 #include "exact_helper.h"
@@ -20,8 +20,8 @@ static bool comes_before(neighbour a, neighbour b)
     return a.distance != b.distance ? a.distance < b.distance : a.id < b.id;
 }
 
-/* The contract: one fused multiply-add per column in order; where the sum over- or underflows, the differences are first
- * brought near 1 by a power of two. */
+/* The contract: one fused multiply-add per column in order; where the sum over- or underflows, the differences are
+ * first brought near 1 by a power of two. */
 static double contract(const double *x, const double *y, uint32_t dims)
 {
     double sum = 0.0, largest = 0.0;
@@ -48,7 +48,8 @@ typedef struct answer {
 static answer answer_open(uint64_t queries, uint32_t k)
 {
     answer made = {
-        .queries = queries, .k = k,
+        .queries = queries,
+        .k = k,
         .ids = malloc((queries * k + 1) * sizeof(int64_t)),
         .distances = malloc((queries * k + 1) * sizeof(double)),
         .counts = malloc((queries + 1) * sizeof(uint32_t)),
@@ -127,8 +128,8 @@ static nf_status ask_growing(nf_context *ctx, const nf_radius_index *index, cons
     return nf_exact_knn_grow(ctx, index, queries, to->k, rules, to->ids, to->distances, to->counts, &to->stats);
 }
 
-/* All ways: the public one; growing as it is, from counts, with batches and rows that are soon too large, from one query,
- * and without rounds. */
+/* All ways: the public one; growing as it is, from counts, with batches and rows that are soon too large, from one
+ * query, and without rounds. */
 static const nf_grow_rules all_rules[] = {
     {.sample = 256, .wide = 16, .rounds = 48, .batch_pairs = 8 << 20},
     {.sample = 20, .wide = 2, .rounds = 48, .batch_pairs = 50},
@@ -302,8 +303,8 @@ static void test_types(void **state)
     (void)state;
     nf_context *ctx = exact_context(NF_ISA_AUTO, 2, 0);
     for (nf_dtype type = NF_DTYPE_U8; type <= NF_DTYPE_F64; type = (nf_dtype)(type + 1)) {
-        const double least = type == NF_DTYPE_I8 || type == NF_DTYPE_I16 || type == NF_DTYPE_I32 || type == NF_DTYPE_I64
-                                 ? -100.0 : 0.0;
+        const double least =
+            type == NF_DTYPE_I8 || type == NF_DTYPE_I16 || type == NF_DTYPE_I32 || type == NF_DTYPE_I64 ? -100.0 : 0.0;
         nf_matrix data = exact_matrix(type, 150, 4), queries = exact_matrix(type, 20, 4);
         nf_matrix reals = made(UNIFORM, NF_DTYPE_F64, 20, 4, 8), bytes = exact_matrix(NF_DTYPE_I8, 20, 4);
         uint64_t  seed = (uint64_t)type;
@@ -399,8 +400,8 @@ static void test_threads(void **state)
     exact_free(&data);
 }
 
-/* Most rows are far apart, and a tenth lie within what the others need as a radius: all of their pairs would be far more
- * than the memory limit holds. Few pairs are compared, too. */
+/* Most rows are far apart, and a tenth lie within what the others need as a radius: all of their pairs would be far
+ * more than the memory limit holds. Few pairs are compared, too. */
 static void test_bounded(void **state)
 {
     (void)state;
@@ -431,8 +432,8 @@ static void test_bounded(void **state)
 
 /* ---- refused ---- */
 
-static void refused(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries, const nf_knn_params *params,
-                    nf_status status, const char *part)
+static void refused(nf_context *ctx, const nf_radius_index *index, const nf_matrix *queries,
+                    const nf_knn_params *params, nf_status status, const char *part)
 {
     int64_t ids[64];
     double  distances[64];
@@ -563,10 +564,10 @@ static void test_memory_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_rounded_ties), cmocka_unit_test(test_shapes),
-        cmocka_unit_test(test_types),         cmocka_unit_test(test_large_integers), cmocka_unit_test(test_strides),
-        cmocka_unit_test(test_threads),       cmocka_unit_test(test_bounded),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_faults),        cmocka_unit_test(test_memory_limits),
+        cmocka_unit_test(test_kinds),   cmocka_unit_test(test_rounded_ties),   cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_types),   cmocka_unit_test(test_large_integers), cmocka_unit_test(test_strides),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_bounded),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_faults),  cmocka_unit_test(test_memory_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

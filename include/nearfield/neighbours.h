@@ -71,10 +71,10 @@ NF_API NF_NODISCARD nf_status nf_knn(nf_context *ctx, const nf_matrix *data, con
  * Any number of threads may use an index at once, each with a context of its own.
  * Method: from the nearest groups of rows outwards where the engine does that (cpu). Elsewhere (cuda) by radius searches,
  * each of the queries that have not found k yet, with larger radii, the first by a sample (named as future work in
- * RT-HiSS, section VI); where a radius finds far too many, it is halved for these. docs/architecture.md.
+ * RT-HiSS); where a radius finds far too many, it is halved for these. docs/architecture.md.
  * Time: O(m log n) box tests and d operations for each pair compared (stats.compared), on all threads of the context; at
- * worst all pairs, or a small multiple of them where radii grow. Memory: that of the queries' own index, and on top batches of pairs, at most what
- * the memory limit allows; where radii grow, up to 64 bytes per query.
+ * worst all pairs, or a multiple of them where radii grow. Memory: that of the queries' own index, and batches of pairs, at
+ * most what the memory limit allows; where radii grow, 56 bytes per query.
  * NF_ERR_ARGUMENT (k, metric, dims that differ), NF_ERR_UNSUPPORTED (a metric other than L2), NF_ERR_VALUE (NaN or
  * infinity in queries: row and column named), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED, and of the cuda engine
  * NF_ERR_DEVICE_MEMORY, NF_ERR_DEVICE.

@@ -160,9 +160,9 @@ typedef struct nf_engine_ops {
 typedef enum nf_work { NF_WORK_RADIUS, NF_WORK_KNN, NF_WORK_IVF, NF_WORK_KNN_L2 } nf_work;
 
 /* The engine for work on data of that many rows and dims (0 where not known): what the context asks for, or the best one.
- * Out of *out the operations of that work are there: for NF_WORK_KNN knn, for NF_WORK_KNN_L2 knn or those of points and
- * searches, for NF_WORK_IVF ivf. The context notes the
- * choice. NF_ERR_ENGINE: an engine asked for cannot run; NF_ERR_UNSUPPORTED: it does not do this work. */
+ * Out of *out the operations of that work are there: for NF_WORK_KNN knn, for NF_WORK_KNN_L2 knn or points_read, for
+ * NF_WORK_IVF ivf. The context notes the choice. NF_ERR_ENGINE: an engine asked for cannot run; NF_ERR_UNSUPPORTED: it
+ * does not do this work. */
 nf_status nf_engine_for(nf_context *ctx, nf_work work, uint64_t rows, uint32_t dims, const nf_engine_ops **out);
 
 #endif

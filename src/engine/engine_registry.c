@@ -68,7 +68,8 @@ nf_status nf_engine_check(nf_engine_kind engine, int32_t device, char text[NF_DE
 static bool does_work(const nf_engine_ops *ops, nf_work work)
 {
     if (work == NF_WORK_IVF) return ops->ivf != NULL;
-    return work != NF_WORK_KNN || ops->knn != NULL;
+    if (work == NF_WORK_KNN_L2) return ops->knn != NULL || ops->points_read != NULL;
+    return work == NF_WORK_RADIUS || ops->knn != NULL;
 }
 
 static nf_status use_cpu(nf_context *ctx, const char *why, const nf_engine_ops **out)

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * k nearest neighbours by radius searches that grow (named as future work in RT-HiSS, section VI): a radius by a sample,
- * a search of all queries, and then of those that have not found k yet, each with the radius that its count of neighbours
- * suggests, until none is left. Queries of similar radii are searched together.
+ * k nearest neighbours by radius searches that grow (named as future work in RT-HiSS): a radius by a sample,
+ * a search of all queries, and then of those that have not found k yet, each with the radius that its count of
+ * neighbours suggests, until none is left. Queries of similar radii are searched together.
  *
  * What makes a row complete: it holds k neighbours, and the k-th delivered distance is below the radius by more than
- * distances are rounded. Then every pair of that delivered distance or a smaller one is within the radius over the reals,
- * ties at the k-th distance among them, none has been cut to the radius, and the first k by (distance, id) are the answer.
+ * distances are rounded. Then every pair of that delivered distance or a smaller one is within the radius over the
+ * reals, ties at the k-th distance among them, none has been cut to the radius, and the first k by (distance, id) are
+ * the answer.
  *
  * What keeps it bounded: pairs come in batches. A search that delivers far more pairs than it has rows is stopped; from
  * then on rows are counted first, and those with far too many neighbours get a smaller radius, between one that was too
- * small and one that was too large for them. What cannot be told apart by radius (ties), or has taken too many rounds, is
- * fetched as it is, few rows at a time.
+ * small and one that was too large for them. What cannot be told apart by radius (ties), or has taken too many rounds,
+ * is fetched as it is, few rows at a time.
  */
 #include "exact_knn_grow.h"
 
@@ -24,14 +25,14 @@
 #include "matrix/matrix_exact.h"
 
 #define ROWS_PER_TASK 256u
-#define SAMPLE_ROWS 512u      /* of the data, for a first guess */
-#define SAMPLE_TURNS 10       /* counts of the sample, until its radius is right */
-#define FORCED_RATIO 0x1p-16  /* radii this near to each other are not told apart */
-#define SMALLEST 0x1p-1059    /* added to radii: nearer to 0, distances are rounded by more than their last place */
+#define SAMPLE_ROWS 512u     /* of the data, for a first guess */
+#define SAMPLE_TURNS 10      /* counts of the sample, until its radius is right */
+#define FORCED_RATIO 0x1p-16 /* radii this near to each other are not told apart */
+#define SMALLEST 0x1p-1059   /* added to radii: nearer to 0, distances are rounded by more than their last place */
 
 /* A query that has not got its neighbours yet. */
 typedef struct open_row {
-    uint32_t row;    /* number of the query */
+    uint32_t row; /* number of the query */
     bool     done;
     bool     served; /* the last search came to it */
     bool     forced; /* next is searched however many neighbours it finds */
@@ -74,8 +75,8 @@ static uint64_t wide_row(const grow *at)
 /* Stores a value of the type, which holds it. */
 static void store_value(nf_dtype dtype, double value, char *to)
 {
-    const size_t  bytes = nf_dtype_bytes(dtype);
-    const float   narrow = (float)value;
+    const size_t   bytes = nf_dtype_bytes(dtype);
+    const float    narrow = (float)value;
     const uint16_t half = nf_f32_to_f16(narrow);
     switch (dtype) {
     case NF_DTYPE_F64: memcpy(to, &value, bytes); break;
@@ -123,7 +124,8 @@ static nf_status gather(const grow *at, const open_row *rows, uint64_t count, nf
         if (at->queries == NULL) {
             status = gather_data(at, numbers, now, to);
         } else {
-            for (uint64_t i = 0; i < now; i++) memcpy(to + i * row_bytes, nf_matrix_row(at->queries, numbers[i]), row_bytes);
+            for (uint64_t i = 0; i < now; i++)
+                memcpy(to + i * row_bytes, nf_matrix_row(at->queries, numbers[i]), row_bytes);
         }
     }
     nf_free(numbers);
@@ -137,8 +139,8 @@ static nf_status gather(const grow *at, const open_row *rows, uint64_t count, nf
 
 /* ---- taking results ---- */
 
-/* Whether a search of that radius has seen every row of that delivered distance: its rounding is relative, (dims / 2 + 3)
- * units of 2^-53 at most, but for distances near the end of binary64. Distance 0 is that of equal rows only. */
+/* Whether a search of that radius has seen every row of that delivered distance: its rounding is relative, (dims / 2 +
+ * 3) units of 2^-53 at most, but for distances near the end of binary64. Distance 0 is that of equal rows only. */
 static bool complete_upto(const grow *at, double distance, double radius)
 {
     const double slack = ((double)at->index->dims + 16.0) * 0x1p-52;
@@ -510,7 +512,8 @@ static double guess(grow *at, double *distances, uint64_t rows)
     const uint64_t near = zeros + (pairs - zeros) / 100, far = zeros + (pairs - zeros) / 8;
     if (distances[near] < HUGE_VAL) at->typical = distances[near];
     if (distances[far] < HUGE_VAL && distances[far] > distances[near] * 1.0001 && distances[near] > 0.0) {
-        at->dim = fmin(fmax(log((far - zeros + 1.0) / (near - zeros + 1.0)) / log(distances[far] / distances[near]), 0.5), 200.0);
+        at->dim = fmin(
+            fmax(log((far - zeros + 1.0) / (near - zeros + 1.0)) / log(distances[far] / distances[near]), 0.5), 200.0);
     }
     const double share = (double)at->want / (double)at->index->rows; /* of all pairs, those that are wanted */
     const double rank = share * (double)pairs;
@@ -611,8 +614,8 @@ static nf_status serve_all(grow *at)
 
     nf_status status = at->want < at->index->rows / 4 ? first_radius(at, &radius) : NF_OK;
     for (uint64_t i = 0; i < left; i++) {
-        rows[i] = (open_row){.row = (uint32_t)i, .below = -1.0, .above = HUGE_VAL, .next = radius,
-                             .forced = radius == HUGE_VAL};
+        rows[i] = (open_row){
+            .row = (uint32_t)i, .below = -1.0, .above = HUGE_VAL, .next = radius, .forced = radius == HUGE_VAL};
     }
     for (at->round = 0; status >= 0 && left > 0; at->round++) {
         status = serve_round(at, rows, left);

@@ -7,9 +7,9 @@
 
 /* What is called large. Results do not depend on it; tests make everything large. */
 typedef struct nf_grow_rules {
-    uint32_t sample;      /* queries that the first radius is found by */
-    uint32_t wide;        /* a row of more than wide * k + 64 neighbours is not fetched, but searched by a smaller radius */
-    uint32_t rounds;      /* after so many, what is left is compared with all rows */
+    uint32_t sample; /* queries that the first radius is found by */
+    uint32_t wide;   /* a row of more than wide * k + 64 neighbours is not fetched, but searched by a smaller radius */
+    uint32_t rounds; /* after so many, what is left is compared with all rows */
     uint32_t count_first; /* 1: neighbours are always counted before they are fetched */
     uint64_t batch_pairs; /* pairs that are fetched at once, about */
 } nf_grow_rules;

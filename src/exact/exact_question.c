@@ -230,9 +230,9 @@ nf_status nf_question_open(nf_context *ctx, const nf_radius_index *index, const 
     begin_stats(question);
 
     const double started = nf_now();
-    nf_status    status = take_radius(question, queries != NULL ? queries->rows : index->rows);
-    if (status >= 0) status = check_params(ctx, &question->params, queries == NULL);
+    nf_status    status = check_params(ctx, &question->params, queries == NULL);
     if (status >= 0) status = check_abilities(question);
+    if (status >= 0) status = take_radius(question, queries != NULL ? queries->rows : index->rows);
     if (status >= 0 && queries != NULL) status = load_queries(question, queries);
     question->stats.seconds += nf_now() - started;
     if (status >= 0) status = open_search(question, queries == NULL);
