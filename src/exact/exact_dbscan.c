@@ -3,11 +3,10 @@
  * DBSCAN over streamed pairs (Ester, Kriegel, Sander and Xu, KDD 1996): count, unite, label. No more pairs than a
  * batch's are held.
  *
- * The forest is of row numbers, every root the lowest core row of its tree: uniting makes the higher root a child of
- * the lower one by compare-and-swap (Jayanti and Tarjan, arXiv:1612.01514), so the threads may take the pairs of a
- * batch in any order and the forest at the end says the same. Roots in ascending order are then the clusters in the
- * order of their first core rows, and the cluster of a border row is that of the lowest root among its core neighbours,
- * which is known only when all pairs have been united: hence pairs of border rows are kept, or looked at once more.
+ * The forest (exact_forest.h) is of row numbers, every root the lowest core row of its tree, so the threads may take the
+ * pairs of a batch in any order. Roots in ascending order are then the clusters in the order of their first core rows, and
+ * the cluster of a border row is that of the lowest root among its core neighbours, which is known only when all pairs
+ * have been united: hence pairs of border rows are kept, or looked at once more.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -16,6 +15,7 @@
 
 #include "core/core_params.h"
 #include "core/core_pool.h"
+#include "exact_forest.h"
 #include "exact_private.h"
 #include "nearfield/cluster.h"
 
@@ -51,52 +51,23 @@ void nf_dbscan_params_init(nf_dbscan_params *params)
     params->min_samples = 5;
 }
 
-/* ---- the forest ---- */
-
-static uint32_t root_of(_Atomic uint32_t *parent, uint32_t row)
-{
-    for (;;) {
-        uint32_t       up = atomic_load_explicit(&parent[row], memory_order_relaxed);
-        const uint32_t higher = atomic_load_explicit(&parent[up], memory_order_relaxed);
-        if (up == higher) return up;
-        /* Halves the path; another thread may have made it shorter still. */
-        atomic_compare_exchange_weak_explicit(&parent[row], &up, higher, memory_order_relaxed, memory_order_relaxed);
-        row = higher;
-    }
-}
-
-static void unite(_Atomic uint32_t *parent, uint32_t x, uint32_t y)
-{
-    for (;;) {
-        x = root_of(parent, x);
-        y = root_of(parent, y);
-        if (x == y) return;
-        uint32_t       high = x > y ? x : y;
-        const uint32_t low = x > y ? y : x, root = high;
-        if (atomic_compare_exchange_strong_explicit(&parent[root], &high, low, memory_order_relaxed,
-                                                    memory_order_relaxed)) {
-            return;
-        }
-    }
-}
+/* ---- passes ---- */
 
 /* Lowers what a border row knows to the root of one of its core neighbours. */
 static void reach_border(dbscan *at, uint32_t border, uint32_t core)
 {
-    const uint32_t root = root_of(at->parent, core);
+    const uint32_t root = nf_forest_root(at->parent, core);
     uint32_t       before = atomic_load_explicit(&at->parent[border], memory_order_relaxed);
     while (root < before && !atomic_compare_exchange_weak_explicit(&at->parent[border], &before, root,
                                                                    memory_order_relaxed, memory_order_relaxed)) {
     }
 }
 
-/* ---- passes ---- */
-
 static void take_pair(dbscan *at, uint32_t x, uint32_t y)
 {
     const bool x_core = at->is_core[x] != 0, y_core = at->is_core[y] != 0;
     if (x_core && y_core) {
-        if (!at->borders) unite(at->parent, x, y);
+        if (!at->borders) nf_forest_unite(at->parent, x, y);
         return;
     }
     if (x_core == y_core) return;
@@ -196,7 +167,7 @@ static void number_clusters(dbscan *at, int64_t *labels)
 {
     for (uint64_t row = 0; row < at->rows; row++) {
         if (!at->is_core[row]) continue;
-        const uint32_t root = root_of(at->parent, (uint32_t)row);
+        const uint32_t root = nf_forest_root(at->parent, (uint32_t)row);
         labels[row] = root == row ? (int64_t)at->stats.clusters++ : labels[root];
     }
     for (uint64_t row = 0; row < at->rows; row++) {
