@@ -60,8 +60,8 @@ static void print_text(FILE *to, const cli_run *run, const cli_dbscan *dbscan)
     fprintf(to, "%-12s%s\n", "clusters", cli_count(stats->clusters).text);
     fprintf(to, "%-12s%s core, %s border, %s noise\n", "rows", cli_count(stats->core).text,
             cli_count(stats->border).text, cli_count(stats->noise).text);
-    fprintf(to, "%-12s%s within the radius, looked at in %u passes\n", "pairs", cli_count(stats->pairs).text,
-            stats->passes);
+    fprintf(to, "%-12s%s within the radius, looked at in %u pass%s\n", "pairs", cli_count(stats->pairs).text,
+            stats->passes, stats->passes == 1 ? "" : "es");
     fprintf(to, "%-12s%s; index %s, reading %s", "time", cli_seconds(stats->seconds).text,
             cli_seconds(dbscan->build_seconds).text, cli_seconds(dbscan->read_seconds).text);
     if (run->settings.output != NULL) fprintf(to, ", writing %s", cli_seconds(dbscan->write_seconds).text);

@@ -127,23 +127,37 @@ static nf_status pass_over_pairs(dbscan *at)
     return status;
 }
 
-static nf_status find_core(dbscan *at)
+/* Which rows are core, and how many pairs of border rows there may be: no more than their neighbours. */
+static nf_status count_neighbours(dbscan *at, uint64_t *possible)
 {
     const nf_radius_params params = radius_params(at);
-    uint64_t possible = 0; /* pairs of a row that is not core with a core row: no more than its neighbours */
 
     at->counts = nf_alloc(at->ctx, at->rows, sizeof *at->counts);
-    at->is_core = nf_alloc(at->ctx, at->rows, 1);
-    if (at->counts == NULL || at->is_core == NULL) return nf_alloc_status(at->ctx);
+    if (at->counts == NULL) return nf_alloc_status(at->ctx);
     at->stats.passes++;
     NF_TRY(nf_radius_counts(at->ctx, at->index, NULL, &params, at->counts, NULL));
     for (uint64_t row = 0; row < at->rows; row++) {
         at->is_core[row] = at->counts[row] + 1 >= at->params.min_samples;
-        if (!at->is_core[row]) possible += at->counts[row];
+        if (!at->is_core[row]) *possible += at->counts[row];
         at->stats.core += at->is_core[row];
     }
     nf_free(at->counts);
     at->counts = NULL;
+    return NF_OK;
+}
+
+static nf_status find_core(dbscan *at)
+{
+    uint64_t possible = 0;
+
+    at->is_core = nf_alloc(at->ctx, at->rows, 1);
+    if (at->is_core == NULL) return nf_alloc_status(at->ctx);
+    if (at->params.min_samples == 1) { /* connected components: every row is core by itself */
+        memset(at->is_core, 1, at->rows);
+        at->stats.core = at->rows;
+    } else {
+        NF_TRY(count_neighbours(at, &possible));
+    }
     at->parent = nf_alloc(at->ctx, at->rows, sizeof *at->parent);
     if (at->parent == NULL) return nf_alloc_status(at->ctx);
     for (uint64_t row = 0; row < at->rows; row++)
