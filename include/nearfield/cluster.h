@@ -43,11 +43,10 @@ NF_API NF_NODISCARD nf_status nf_dbscan_params_set(nf_dbscan_params *params, con
  * and clusters are numbered in the order of their first core rows. A border row, which is no core row but has some
  * within the radius, belongs to the cluster of the lowest number among theirs. So there is one right answer, that of
  * scikit-learn's DBSCAN(eps=radius, min_samples). core: one byte per row, 1 for core rows; may be NULL. stats may be
- * NULL. Method: a counting pass finds core rows
- * (where min_samples is 1 all rows are, and it is left out); a pass over the pairs, in batches, unites them in a disjoint-set
- * forest; pairs of a border row and a core row are kept up to 64 MB, beyond that a third pass looks at them. Cost: two
- * or three radius self-joins. Memory: 17 bytes per row, up to 64 MB of pairs, and batches of at most 8 million pairs
- * (fewer where the limit asks for it).
+ * NULL. Method: a counting pass finds core rows (where min_samples is 1 all rows are, and it is left out); a pass over
+ * the pairs, in batches, unites them in a disjoint-set forest; pairs of a border row and a core row are kept up to 64 MB,
+ * beyond that a third pass looks at them. Cost: two or three radius self-joins, one where min_samples is 1. Memory: 17
+ * bytes per row, up to 64 MB of pairs, and batches of at most 8 million pairs (fewer where the limit asks for it).
  * Any number of threads may use an index at once, each with a context of its own.
  * NF_ERR_ARGUMENT (radius, min_samples, labels NULL), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED, and of the cuda
  * engine NF_ERR_DEVICE_MEMORY, NF_ERR_DEVICE.
