@@ -126,6 +126,16 @@ static const cli_option_set dbscan_sets[] = {
     END_OF_SETS,
 };
 
+static const cli_option_set components_sets[] = {
+    LIBRARY("Components", NF_PARAMS_DBSCAN, "radius strict"),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
 static const cli_option_set build_sets[] = {
     LIBRARY("Index", NF_PARAMS_IVF, NULL),
     OWN("", building),
@@ -239,6 +249,18 @@ static const cli_example dbscan_examples[] = {
     {NULL, NULL},
 };
 
+static const char *const components_text[] = {
+    "Finds the connected components of rows: two rows are of one component when steps of at most the radius lead from one "
+    "to the other. That is single linkage, cut at the radius; groups of near duplicates are such components.",
+    "The output has one whole number per row, components numbered in the order of their first rows.",
+    NULL,
+};
+static const cli_example components_examples[] = {
+    {"nearfield components texts.npy --radius 0.1 -o groups.npy", "groups of near duplicates"},
+    {"nearfield components points.csv --radius 2", "how many components, and how large the largest is"},
+    {NULL, NULL},
+};
+
 static const char *const build_text[] = {
     "Builds an index for approximate search: the rows are divided into lists around centres, and each row is kept as "
     "a code of a few bits per dimension (IVF-RaBitQ). More bits give better answers and a larger file. At the end, "
@@ -342,6 +364,8 @@ const cli_command cli_commands[] = {
      knn_sets, 2, 2, cli_run_knn},
     {"dbscan", "cluster rows by density", "DATA --radius R [--min-samples M] [-o FILE] [options]", dbscan_text,
      dbscan_examples, dbscan_sets, 1, 1, cli_run_dbscan},
+    {"components", "find connected components of rows", "DATA --radius R [-o FILE] [options]", components_text,
+     components_examples, components_sets, 1, 1, cli_run_components},
     {"build", "make an index for approximate search", "DATA -o INDEX [options]", build_text, build_examples, build_sets,
      1, 1, cli_run_build},
     {"search", "find about the k nearest rows by an index",

@@ -27,6 +27,15 @@ grep -qaF "'shape': (8,)" labels.npy || fail "labels.npy has not one dimension"
 run 0 dbscan p.csv --radius 1 --min-samples 4 --json
 is "$(json clusters)/$(json core)/$(json border)/$(json noise)/$(json rows)" 2/2/5/1/8 "the object"
 
+# Components: single linkage.
+run 0 components p.csv --radius 1 -q --format csv -o -
+printf '0\n1\n1\n1\n1\n1\n1\n1\n' >expected
+same out expected
+run 0 components p.csv --radius 1 --strict -o labels.npy
+says out "components  4; the largest of 3 rows, 2 of one row"
+run 0 components p.csv --radius 1 --json
+is "$(json components)/$(json largest)/$(json singletons)/$(json pairs)" 2/7/1/8 "the object of components"
+
 # scikit-learn's numbers.
 count() { # FILE RADIUS MIN_SAMPLES CLUSTERS NOISE
     run 0 dbscan "$data/$1" --radius "$2" --min-samples "$3" --json
@@ -41,6 +50,8 @@ count cities/cities_xyz_km.npy 50 100 64 62815
 # Mistakes.
 run 2 dbscan p.csv
 one_line "dbscan needs --radius R"
+run 2 components p.csv
+one_line "components needs --radius R"
 run 2 dbscan p.csv --radius 1 --min-samples 0
 run 2 dbscan p.csv --radius -1
 run 3 dbscan missing.csv --radius 1

@@ -54,6 +54,38 @@ NF_API NF_NODISCARD nf_status nf_dbscan_params_set(nf_dbscan_params *params, con
 NF_API NF_NODISCARD nf_status nf_dbscan(nf_context *ctx, const nf_radius_index *index, const nf_dbscan_params *params,
                                         int64_t *labels, uint8_t *core, nf_dbscan_stats *stats);
 
+typedef struct nf_components_params {
+    size_t   struct_size; /* set by nf_components_params_init */
+    double   radius;      /* plain distance; 0: equal rows; NaN, < 0: error */
+    uint32_t strict;      /* 1: < instead of <= */
+    uint32_t reserved;
+} nf_components_params;
+
+typedef struct nf_components_stats {
+    size_t   struct_size; /* the caller sets it before the call */
+    uint64_t components;
+    uint64_t largest;     /* rows of the largest one */
+    uint64_t singletons;  /* components of one row */
+    uint64_t pairs;       /* unordered pairs within the radius */
+    double   seconds;
+} nf_components_stats;
+
+/* Fills params with the defaults; the radius is to be set. Cannot fail. */
+NF_API void nf_components_params_init(nf_components_params *params);
+
+/*
+ * Finds the connected components of the graph whose edges are the pairs of rows within the radius: single linkage, cut at
+ * the radius. labels: one per row; components are numbered in the order of their first rows. stats may be NULL.
+ * Method: that of nf_dbscan with min_samples 1, where every row is core. Cost: one radius self-join. Memory: 5 bytes per
+ * row, 4 more for the sizes where stats are asked for, and batches of at most 8 million pairs.
+ * Any number of threads may use an index at once, each with a context of its own.
+ * NF_ERR_ARGUMENT (radius, labels NULL), NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED, and of the cuda engine
+ * NF_ERR_DEVICE_MEMORY, NF_ERR_DEVICE.
+ */
+NF_API NF_NODISCARD nf_status nf_radius_components(nf_context *ctx, const nf_radius_index *index,
+                                                   const nf_components_params *params, int64_t *labels,
+                                                   nf_components_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif
