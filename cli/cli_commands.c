@@ -239,7 +239,8 @@ static const char *const dbscan_text[] = {
     "never stored, so that memory does not grow with the radius.",
     "The output has one whole number per row: -1 for noise, else the cluster, numbered in the order of their first core "
     "rows; a row near several clusters belongs to the first of them. These are scikit-learn's labels. With --min-samples 1 "
-    "the clusters are the connected components.",
+    "the clusters are the connected components. DATA may be a stored self-join (.npz): its entries within the radius "
+    "are then the pairs.",
     NULL,
 };
 static const cli_example dbscan_examples[] = {
@@ -252,7 +253,8 @@ static const cli_example dbscan_examples[] = {
 static const char *const components_text[] = {
     "Finds the connected components of rows: two rows are of one component when steps of at most the radius lead from one "
     "to the other. That is single linkage, cut at the radius; groups of near duplicates are such components.",
-    "The output has one whole number per row, components numbered in the order of their first rows.",
+    "The output has one whole number per row, components numbered in the order of their first rows. "
+    "DATA may be a stored self-join (.npz): its entries within the radius are then the steps.",
     NULL,
 };
 static const cli_example components_examples[] = {
@@ -300,7 +302,8 @@ static const cli_example verify_examples[] = {{"nearfield verify base.nf", "soun
 
 static const char *const info_text[] = {
     "Says what a file holds. Of vectors: format, rows, values in a row, type; the options say how to read the file "
-    "where it does not say so itself. Of an index, which is known by how it begins: lists, bits, metric, recall.",
+    "where it does not say so itself. Of a graph (.npz of compressed sparse rows): rows, columns, pairs. Of an "
+    "index, which is known by how it begins: lists, bits, metric, recall.",
     NULL,
 };
 static const cli_example info_examples[] = {

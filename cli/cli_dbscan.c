@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* nearfield dbscan: clusters of rows by density. nearfield components: connected components of rows. */
+/* nearfield dbscan: clusters of rows by density. nearfield components: connected components of
+ * rows; both of vectors or of a stored graph. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+#include <strings.h>
 
 #include "cli_clock.h"
 #include "cli_error.h"
@@ -12,6 +15,7 @@
 
 typedef struct cli_dbscan {
     cli_input           data;
+    nf_graph           *graph; /* DATA is one: rows have no values */
     nf_radius_index    *index;
     int64_t            *labels;
     bool                components; /* of the command that is so named */
@@ -20,37 +24,77 @@ typedef struct cli_dbscan {
     double              read_seconds, build_seconds, write_seconds;
 } cli_dbscan;
 
+static bool is_graph(const cli_run *run)
+{
+    const char  *path = run->settings.arguments[0], *asked = run->settings.read.format;
+    const size_t length = strlen(path);
+    return asked == NULL && length >= 4 && strcasecmp(path + length - 4, ".npz") == 0;
+}
+
+static int read_graph(cli_run *run, cli_dbscan *dbscan)
+{
+    const nf_read_params *read = &run->settings.read;
+    if (read->rows[0] != 0 || read->rows[1] != UINT64_MAX || read->columns != NULL || read->skip_invalid) {
+        return cli_fail_usage(run, "--rows, --columns and --skip-invalid are for vectors, not for a graph (.npz)");
+    }
+    const nf_status status = nf_read_graph(run->ctx, dbscan->data.path, NULL, &dbscan->graph);
+    if (status != NF_OK) return cli_fail_call(run, status, CLI_READING);
+    const nf_csr *graph = nf_graph_csr(dbscan->graph);
+    dbscan->data.rows = graph->rows;
+    if (graph->rows == graph->columns) return 0;
+    return cli_fail(run, CLI_INPUT, NF_ERR_VALUE, "%s: %llu rows and %llu columns; a self-join has as many of both",
+                    dbscan->data.path, (unsigned long long)graph->rows, (unsigned long long)graph->columns);
+}
+
 static int read_data(cli_run *run, cli_dbscan *dbscan)
 {
     const double start = cli_now();
     dbscan->data.path = run->settings.arguments[0];
-    const int code = cli_input_read(run, &run->settings.read, &dbscan->data);
+    const int code = is_graph(run) ? read_graph(run, dbscan) : cli_input_read(run, &run->settings.read, &dbscan->data);
     dbscan->read_seconds = cli_now() - start;
     return code;
 }
 
-static nf_status cluster_rows(cli_run *run, cli_dbscan *dbscan)
+static nf_status find_components(cli_run *run, cli_dbscan *dbscan)
 {
-    const nf_dbscan_params *asked = &run->settings.dbscan;
-    nf_components_params    params;
-    if (!dbscan->components) return nf_dbscan(run->ctx, dbscan->index, asked, dbscan->labels, NULL, &dbscan->stats);
+    nf_components_params params;
     nf_components_params_init(&params);
-    params.radius = asked->radius;
-    params.strict = asked->strict;
+    params.radius = run->settings.dbscan.radius;
+    params.strict = run->settings.dbscan.strict;
+    dbscan->found.struct_size = sizeof dbscan->found;
+    if (dbscan->graph != NULL) {
+        return nf_graph_components(run->ctx, nf_graph_csr(dbscan->graph), &params, dbscan->labels, &dbscan->found);
+    }
     return nf_radius_components(run->ctx, dbscan->index, &params, dbscan->labels, &dbscan->found);
+}
+
+static nf_status find_clusters(cli_run *run, cli_dbscan *dbscan)
+{
+    const nf_dbscan_params *params = &run->settings.dbscan;
+    dbscan->stats.struct_size = sizeof dbscan->stats;
+    if (dbscan->graph != NULL) {
+        return nf_graph_dbscan(run->ctx, nf_graph_csr(dbscan->graph), params, dbscan->labels, NULL, &dbscan->stats);
+    }
+    return nf_dbscan(run->ctx, dbscan->index, params, dbscan->labels, NULL, &dbscan->stats);
+}
+
+static nf_status make_index(cli_run *run, cli_dbscan *dbscan)
+{
+    const double start = cli_now();
+    if (dbscan->graph != NULL) return NF_OK;
+    const nf_status status =
+        nf_radius_index_create(run->ctx, nf_dataset_matrix(dbscan->data.dataset), NULL, &dbscan->index);
+    if (status == NF_OK) cli_input_release_values(&dbscan->data);
+    dbscan->build_seconds = cli_now() - start;
+    return status;
 }
 
 static int cluster(cli_run *run, cli_dbscan *dbscan)
 {
-    const double start = cli_now();
     dbscan->labels = malloc(dbscan->data.rows * sizeof *dbscan->labels + 1);
     if (dbscan->labels == NULL) return cli_fail(run, CLI_LIMIT, NF_ERR_MEMORY, "no memory for one label per row");
-    nf_status status = nf_radius_index_create(run->ctx, nf_dataset_matrix(dbscan->data.dataset), NULL, &dbscan->index);
-    if (status == NF_OK) cli_input_release_values(&dbscan->data);
-    dbscan->build_seconds = cli_now() - start;
-    dbscan->stats.struct_size = sizeof dbscan->stats;
-    dbscan->found.struct_size = sizeof dbscan->found;
-    if (status == NF_OK) status = cluster_rows(run, dbscan);
+    nf_status status = make_index(run, dbscan);
+    if (status == NF_OK) status = dbscan->components ? find_components(run, dbscan) : find_clusters(run, dbscan);
     return status == NF_OK ? 0 : cli_fail_call(run, status, CLI_WORKING);
 }
 
@@ -88,7 +132,8 @@ static double working_seconds(const cli_dbscan *dbscan)
 
 static void print_text(FILE *to, const cli_run *run, const cli_dbscan *dbscan)
 {
-    cli_input_print(to, "data", &dbscan->data);
+    if (dbscan->graph == NULL) cli_input_print(to, "data", &dbscan->data);
+    else fprintf(to, "%-12s%s: a graph of %s rows\n", "data", dbscan->data.path, cli_count(dbscan->data.rows).text);
     if (dbscan->components) print_components(to, &dbscan->found);
     else print_clusters(to, &dbscan->stats);
     fprintf(to, "%-12s%s; index %s, reading %s", "time", cli_seconds(working_seconds(dbscan)).text,
@@ -125,7 +170,7 @@ static int report(cli_run *run, const cli_dbscan *dbscan)
     cli_report_begin(run, &json);
     cli_report_engine(run, &json);
     cli_json_count(&json, "rows", dbscan->data.rows);
-    cli_json_count(&json, "dims", dbscan->data.dims);
+    if (dbscan->graph == NULL) cli_json_count(&json, "dims", dbscan->data.dims);
     cli_json_number(&json, "seconds", dbscan->build_seconds + working_seconds(dbscan));
     cli_json_number(&json, "radius", run->settings.dbscan.radius);
     if (dbscan->components) report_components(&dbscan->found, &json);
@@ -154,6 +199,7 @@ static int run_clustering(cli_run *run, bool components)
     cli_progress_clear(&run->progress);
     if (code == 0) code = report(run, &dbscan);
     free(dbscan.labels);
+    nf_graph_release(dbscan.graph);
     nf_radius_index_release(dbscan.index);
     cli_input_release(&dbscan.data);
     return code;

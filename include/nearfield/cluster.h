@@ -86,6 +86,24 @@ NF_API NF_NODISCARD nf_status nf_radius_components(nf_context *ctx, const nf_rad
                                                    const nf_components_params *params, int64_t *labels,
                                                    nf_components_stats *stats);
 
+/*
+ * The same on a stored graph of n x n distances, as nf_radius_csr and nf_read_graph give them: entries of at most the radius
+ * (strict: below it) are edges, also those of distance 0; where graph->distances is NULL all entries are. An entry of a row
+ * and itself says nothing, since every row is within the radius of itself. So labels are those of scikit-learn's DBSCAN
+ * with metric="precomputed" on the same sparse matrix (there, a distance of a row to itself beyond the radius would count).
+ * Edges of nf_graph_components need not go both ways. nf_graph_dbscan refuses a graph with an edge that does not, or stands
+ * there twice, with NF_ERR_VALUE naming the first one (of a join with half, for one).
+ * core and stats as above, but pairs of nf_graph_components counts edges as stored, those of both ways twice. One thread. Time: O(rows + entries). Memory: of
+ * nf_graph_components 4 bytes per row, and 4 for the sizes; of nf_graph_dbscan 21 bytes per row and 8 per edge.
+ * NF_ERR_ARGUMENT (parameters, NULL, a graph that is not square, indptr or indices that are none), NF_ERR_VALUE,
+ * NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_graph_dbscan(nf_context *ctx, const nf_csr *graph, const nf_dbscan_params *params,
+                                              int64_t *labels, uint8_t *core, nf_dbscan_stats *stats);
+NF_API NF_NODISCARD nf_status nf_graph_components(nf_context *ctx, const nf_csr *graph,
+                                                  const nf_components_params *params, int64_t *labels,
+                                                  nf_components_stats *stats);
+
 #ifdef __cplusplus
 }
 #endif

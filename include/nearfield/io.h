@@ -165,6 +165,26 @@ NF_API uint32_t nf_neighbour_set_squared(const nf_neighbour_set *set);
 /* Releases a set. May be NULL. */
 NF_API void nf_neighbour_set_release(nf_neighbour_set *set);
 
+/* A graph of distances that was read from a file. */
+typedef struct nf_graph nf_graph;
+
+/*
+ * Reads a graph: ".npz" (SciPy CSR: data, indices, indptr, shape, format; integers of any size, data of f64, f32, integers
+ * or truth values; stored or deflated), ".bin" (big-ann range truth, with or without distances). format: one of these
+ * names; NULL: by the suffix. Distances are f64, or f32 where the file's are. Columns of a range truth are the largest
+ * id and one. Time and memory: O(rows + entries). Nothing is shared: any number of threads, each with a context of its own.
+ * NF_ERR_IO, NF_ERR_FORMAT (file, what is wrong, where), NF_ERR_VERSION, NF_ERR_VALUE (a distance that is NaN or negative,
+ * an integer beyond 2^53), NF_ERR_ARGUMENT, NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_read_graph(nf_context *ctx, const char *path, const char *format, nf_graph **out);
+
+/* The graph as a view; valid until release. Entries of a row are in the file's order. */
+NF_API const nf_csr *nf_graph_csr(const nf_graph *graph);
+/* 1: the format keeps L2 distances squared (range truth), and so are they here. */
+NF_API uint32_t nf_graph_squared(const nf_graph *graph);
+/* Releases a graph. May be NULL. */
+NF_API void nf_graph_release(nf_graph *graph);
+
 #ifdef __cplusplus
 }
 #endif

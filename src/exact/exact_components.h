@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What components of rows and components of stored graphs share. */
+/* What clusters of rows and clusters of stored graphs share. */
 #ifndef NF_EXACT_COMPONENTS_H
 #define NF_EXACT_COMPONENTS_H
 
 #include "nearfield/cluster.h"
 
 /* Copies what the caller's parameters hold. NF_ERR_ARGUMENT. */
+nf_status nf_dbscan_params_take(nf_context *ctx, const nf_dbscan_params *from, nf_dbscan_params *to);
 nf_status nf_components_params_take(nf_context *ctx, const nf_components_params *from, nf_components_params *to);
 
 /* Fills largest and singletons from labels, which lie in 0 .. stats->components - 1. NF_ERR_MEMORY, NF_ERR_LIMIT. */

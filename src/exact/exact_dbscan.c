@@ -15,6 +15,7 @@
 
 #include "core/core_params.h"
 #include "core/core_pool.h"
+#include "exact_components.h"
 #include "exact_forest.h"
 #include "exact_private.h"
 #include "nearfield/cluster.h"
@@ -195,7 +196,7 @@ static void number_clusters(dbscan *at, int64_t *labels)
 
 /* ---- the whole ---- */
 
-static nf_status take_params(nf_context *ctx, const nf_dbscan_params *from, nf_dbscan_params *to)
+nf_status nf_dbscan_params_take(nf_context *ctx, const nf_dbscan_params *from, nf_dbscan_params *to)
 {
     size_t given = 0;
     nf_dbscan_params_init(to);
@@ -230,7 +231,7 @@ nf_status nf_dbscan(nf_context *ctx, const nf_radius_index *index, const nf_dbsc
     if (index == NULL || labels == NULL) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s is NULL", index == NULL ? "index" : "labels");
     }
-    NF_TRY(take_params(ctx, params, &at.params));
+    NF_TRY(nf_dbscan_params_take(ctx, params, &at.params));
     nf_radius_index_describe(index, &at.rows, NULL, NULL);
     const nf_status status = cluster(&at, labels);
     if (status >= 0 && core != NULL && at.rows > 0) memcpy(core, at.is_core, at.rows);
