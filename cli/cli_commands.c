@@ -206,7 +206,7 @@ static const char *const join_text[] = {
     "Finds every pair of rows within a distance of each other, exactly: between the rows of DATA, or from QUERIES "
     "to DATA. A pair is a result when the sum of squared differences is at most the square of the radius over the "
     "real numbers, so there is one right answer, whatever the engine, the number of threads or the memory.",
-    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .npy (two columns: query "
+    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .bin (big-ann range truth), .npy (two columns: query "
     "and row), .csv, .tsv or .txt (query, row, distance). Without -o the pairs are only counted.",
     NULL,
 };

@@ -217,11 +217,11 @@ static void test_hostile_csr(void **state)
         one.missing = missing;
         refuse_small(ctx, &one, NF_ERR_FORMAT, "is not there");
     }
-#define REFUSE(change, status, part)                                                                                   \
-    do {                                                                                                               \
-        one = sound();                                                                                                 \
-        one.change;                                                                                                    \
-        refuse_small(ctx, &one, status, part);                                                                         \
+#define REFUSE(change, status, part)           \
+    do {                                       \
+        one = sound();                         \
+        one.change;                            \
+        refuse_small(ctx, &one, status, part); \
     } while (0)
     REFUSE(format = "coo", NF_ERR_FORMAT, "format.npy: is 'coo'");
     REFUSE(format = "csrx", NF_ERR_FORMAT, "format.npy: does not say 'csr'");
@@ -420,6 +420,61 @@ static void test_joins(void **state)
     nf_context_destroy(ctx);
 }
 
+/* Range truth of a join: the same pairs, squares instead of distances; in one piece and in passes. */
+static void test_join_truth(void **state)
+{
+    float values[2 * POINTS];
+    char  folder[64], path[128];
+    (void)state;
+    make_folder(folder);
+    path_in(path, folder, "join.bin");
+    nf_context      *ctx = make_context(2);
+    nf_radius_index *index = make_points(ctx, values);
+    for (uint32_t as = 0; as < 3; as++) {
+        for (uint64_t batch = 0; batch <= 100; batch += 100) {
+            nf_radius_params params;
+            nf_write_params  write;
+            nf_csr          *kept = NULL;
+            nf_radius_params_init(&params);
+            nf_write_params_init(&write);
+            write.sync = 0;
+            params.radius = 2;
+            params.distances = as;
+            params.batch_pairs = batch;
+            if (nf_write_join(ctx, index, NULL, &params, path, &write, NULL, NULL) != NF_OK) {
+                fail_msg("%s", nf_context_error(ctx)->text);
+            }
+            assert_int_equal(nf_radius_csr(ctx, index, NULL, &params, &kept, NULL), NF_OK);
+            nf_graph     *graph = read_graph(ctx, path);
+            const nf_csr *csr = nf_graph_csr(graph);
+            assert_int_equal(csr->rows, POINTS);
+            assert_int_equal(csr->pairs, kept->pairs);
+            assert_memory_equal(csr->indptr, kept->indptr, (POINTS + 1) * sizeof *kept->indptr);
+            assert_memory_equal(csr->indices, kept->indices, kept->pairs * sizeof *kept->indices);
+            assert_int_equal(csr->distances == NULL, as == NF_DISTANCES_NONE);
+            for (uint64_t i = 0; as != NF_DISTANCES_NONE && i < csr->pairs; i++) {
+                const double one = distance_of(kept, i);
+                assert_true(distance_of(csr, i) == (double)(float)(one * one));
+            }
+            nf_graph_release(graph);
+            nf_csr_release(kept);
+            assert_int_equal(unlink(path), 0);
+        }
+    }
+    float            far[2] = {0, 1e30f};
+    const nf_matrix  data = {.data = far, .rows = 2, .dims = 1, .dtype = NF_DTYPE_F32};
+    nf_radius_params params;
+    nf_radius_index_release(index);
+    nf_radius_params_init(&params);
+    params.radius = (double)INFINITY;
+    assert_int_equal(nf_radius_index_create(ctx, &data, NULL, &index), NF_OK);
+    assert_int_equal(nf_write_join(ctx, index, NULL, &params, path, NULL, NULL, NULL), NF_ERR_VALUE);
+    assert_int_equal(count_files(folder), 0);
+    nf_radius_index_release(index);
+    remove_folder(folder);
+    nf_context_destroy(ctx);
+}
+
 /* ---- graphs worked out by hand ---- */
 
 static nf_csr golden_csr(void)
@@ -555,8 +610,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_golden_files),    cmocka_unit_test(test_hostile_csr), cmocka_unit_test(test_range_truth),
-        cmocka_unit_test(test_cut_and_changed), cmocka_unit_test(test_joins),       cmocka_unit_test(test_by_hand),
-        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_cut_and_changed), cmocka_unit_test(test_joins),       cmocka_unit_test(test_join_truth),
+        cmocka_unit_test(test_by_hand),         cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
