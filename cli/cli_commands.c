@@ -206,7 +206,8 @@ static const char *const join_text[] = {
     "Finds every pair of rows within a distance of each other, exactly: between the rows of DATA, or from QUERIES "
     "to DATA. A pair is a result when the sum of squared differences is at most the square of the radius over the "
     "real numbers, so there is one right answer, whatever the engine, the number of threads or the memory.",
-    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .bin (big-ann range truth), .npy (two columns: query "
+    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .bin (big-ann range "
+    "truth), .npy (two columns: query "
     "and row), .csv, .tsv or .txt (query, row, distance). Without -o the pairs are only counted.",
     NULL,
 };
@@ -302,8 +303,9 @@ static const cli_example verify_examples[] = {{"nearfield verify base.nf", "soun
 
 static const char *const info_text[] = {
     "Says what a file holds. Of vectors: format, rows, values in a row, type; the options say how to read the file "
-    "where it does not say so itself. Of a graph (.npz of compressed sparse rows): rows, columns, pairs. Of an "
-    "index, which is known by how it begins: lists, bits, metric, recall.",
+    "where it does not say so itself. Of a graph (.npz of compressed sparse rows, or "
+    ".bin, big-ann range truth): rows, columns, pairs. Of an index, which is known by how it begins: lists, "
+    "bits, metric, recall.",
     NULL,
 };
 static const cli_example info_examples[] = {

@@ -45,7 +45,7 @@ static bool report_index(cli_run *run, const char *path, int *code)
 static bool is_graph(const cli_run *run, const char *path)
 {
     const char *dot = strrchr(path, '.');
-    return run->settings.read.format == NULL && dot != NULL && strcasecmp(dot, ".npz") == 0;
+    return run->settings.read.format == NULL && dot != NULL && (strcasecmp(dot, ".npz") == 0 || strcasecmp(dot, ".bin") == 0);
 }
 
 static int report_graph(cli_run *run, const char *path)
@@ -57,16 +57,19 @@ static int report_graph(cli_run *run, const char *path)
     const nf_status status = nf_read_graph(run->ctx, path, NULL, &graph);
     if (status != NF_OK) return cli_fail_call(run, status, CLI_READING);
     const nf_csr *csr = nf_graph_csr(graph);
-    const char   *dtype = csr->distances_as == NF_DISTANCES_F32 ? "f32" : "f64";
+    const bool    truth = nf_graph_squared(graph) != 0; /* so has only .bin */
+    const char   *dtype = csr->distances == NULL                     ? "none"
+                          : csr->distances_as == NF_DISTANCES_F32 ? "f32" : "f64";
     cli_progress_clear(&run->progress);
     if (to != NULL) {
-        fprintf(to, "file    %s\nformat  npz (compressed sparse rows)\n", path);
+        fprintf(to, "file    %s\nformat  %s\n", path,
+                truth ? "bin (big-ann range truth, squared distances)" : "npz (compressed sparse rows)");
         fprintf(to, "rows    %s\ncolumns %s\n", cli_count(csr->rows).text, cli_count(csr->columns).text);
         fprintf(to, "pairs   %s\ndtype   %s\n", cli_count(csr->pairs).text, dtype);
     }
     cli_report_begin(run, &json);
     cli_json_text(&json, "file", path);
-    cli_json_text(&json, "format", "npz");
+    cli_json_text(&json, "format", truth ? "bin" : "npz");
     cli_json_count(&json, "rows", csr->rows);
     cli_json_count(&json, "columns", csr->columns);
     cli_json_count(&json, "pairs", csr->pairs);

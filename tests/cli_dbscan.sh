@@ -65,6 +65,12 @@ says out "format  npz (compressed sparse rows)"
 run 0 info p.npz --json
 is "$(json rows)/$(json columns)/$(json pairs)/$(json dtype)" '8/8/26/"f64"' "info of a graph"
 
+run 0 join p.csv --radius 2 -q -o p.bin
+run 0 info p.bin
+says out "format  bin (big-ann range truth, squared distances)"
+run 0 info p.bin --json
+is "$(json rows)/$(json pairs)/$(json dtype)" '8/26/"f32"' "info of a range truth"
+
 # scikit-learn's numbers.
 count() { # FILE RADIUS MIN_SAMPLES CLUSTERS NOISE
     run 0 dbscan "$data/$1" --radius "$2" --min-samples "$3" --json

@@ -93,8 +93,9 @@ NF_API NF_NODISCARD nf_status nf_radius_components(nf_context *ctx, const nf_rad
  * with metric="precomputed" on the same sparse matrix (there, a distance of a row to itself beyond the radius would count).
  * Edges of nf_graph_components need not go both ways. nf_graph_dbscan refuses a graph with an edge that does not, or stands
  * there twice, with NF_ERR_VALUE naming the first one (of a join with half, for one).
- * core and stats as above, but pairs of nf_graph_components counts edges as stored, those of both ways twice. One thread. Time: O(rows + entries). Memory: of
- * nf_graph_components 4 bytes per row, and 4 for the sizes; of nf_graph_dbscan 21 bytes per row and 8 per edge.
+ * core and stats as above, but pairs of nf_graph_components counts edges as stored, those of both ways twice. One thread.
+ * Time: O(rows + entries). Memory: of nf_graph_components 4 bytes per row, and 4 for the sizes; of nf_graph_dbscan 21
+ * bytes per row and 8 per edge.
  * NF_ERR_ARGUMENT (parameters, NULL, a graph that is not square, indptr or indices that are none), NF_ERR_VALUE,
  * NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
  */

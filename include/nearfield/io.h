@@ -107,9 +107,9 @@ NF_API NF_NODISCARD nf_status nf_write_matrix(nf_context *ctx, const nf_matrix *
 
 /*
  * Joins and writes the result: ".npz" (SciPy CSR: data, indices, indptr, format, shape), ".npy" (pairs x 2: query, row),
- * ".bin" (big-ann range truth: squared distances as f32, at most 2^31 - 1 pairs: NF_ERR_LIMIT, NF_ERR_VALUE where a square is
- * too large), ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query (per row of the query
- * file where query_rows or query_ids say what that is). Larger than the memory limit:
+ * ".bin" (big-ann range truth: squared distances as f32; NF_ERR_LIMIT beyond 2^31 - 1 pairs, NF_ERR_VALUE where a square
+ * is too large for f32), ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query
+ * (per row of the query file where query_rows or query_ids say what that is). Larger than the memory limit:
  * counts first, then rows at their places. The same bytes for any engine, thread count and memory limit.
  * queries NULL: self-join. params gives radius and the rest; path "-" is standard output. stats may be NULL; its
  * seconds leave out the writing, which is *write_seconds (may be NULL).
