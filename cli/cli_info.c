@@ -45,7 +45,8 @@ static bool report_index(cli_run *run, const char *path, int *code)
 static bool is_graph(const cli_run *run, const char *path)
 {
     const char *dot = strrchr(path, '.');
-    return run->settings.read.format == NULL && dot != NULL && (strcasecmp(dot, ".npz") == 0 || strcasecmp(dot, ".bin") == 0);
+    if (run->settings.read.format != NULL || dot == NULL) return false;
+    return strcasecmp(dot, ".npz") == 0 || strcasecmp(dot, ".bin") == 0;
 }
 
 static int report_graph(cli_run *run, const char *path)
