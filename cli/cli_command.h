@@ -61,6 +61,7 @@ int cli_open_context(cli_run *run);
 int cli_run_join(cli_run *run);
 int cli_run_knn(cli_run *run);
 int cli_run_dbscan(cli_run *run);
+int cli_run_components(cli_run *run);
 int cli_run_build(cli_run *run);
 int cli_run_search(cli_run *run);
 int cli_run_info(cli_run *run);

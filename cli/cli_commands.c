@@ -155,6 +155,16 @@ static const cli_option_set dbscan_sets[] = {
     END_OF_SETS,
 };
 
+static const cli_option_set components_sets[] = {
+    LIBRARY("Components", NF_PARAMS_DBSCAN, "radius strict"),
+    OWN("Output", output),
+    LIBRARY("", NF_PARAMS_WRITE, "format"),
+    LIBRARY("Reading", NF_PARAMS_READ, NULL),
+    LIBRARY("Engine and limits", NF_PARAMS_CONTEXT, NULL),
+    OWN("Talking", talking),
+    END_OF_SETS,
+};
+
 static const cli_option_set build_sets[] = {
     LIBRARY("Index", NF_PARAMS_IVF, NULL),
     OWN("", building),
@@ -227,7 +237,8 @@ static const char *const join_text[] = {
     "real numbers, so there is one right answer, whatever the engine, the number of threads or the memory.",
     "With --metric cosine rows are first divided by their lengths and rounded to binary32, and a distance is 1 - cosine. "
     "The cosine of a row of zeros is 0 to everything, so such a row is in no pair.",
-    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .npy (two columns: query "
+    "The suffix of the output says its format: .npz (SciPy's compressed sparse rows), .bin (big-ann range "
+    "truth), .npy (two columns: query "
     "and row), .csv, .tsv or .txt (query, row, distance). Without -o the pairs are only counted.",
     NULL,
 };
@@ -266,7 +277,8 @@ static const char *const dbscan_text[] = {
     "never stored, so that memory does not grow with the radius.",
     "The output has one whole number per row: -1 for noise, else the cluster, numbered in the order of their first core "
     "rows; a row near several clusters belongs to the first of them. These are scikit-learn's labels. With --min-samples 1 "
-    "the clusters are the connected components.",
+    "the clusters are the connected components. DATA may be a stored self-join (.npz): its entries within the radius "
+    "are then the pairs.",
     NULL,
 };
 static const cli_example dbscan_examples[] = {
@@ -274,6 +286,19 @@ static const cli_example dbscan_examples[] = {
     {"nearfield dbscan data.csv --radius 3 --min-samples 20", "only how many clusters, and how much noise"},
     {"nearfield dbscan texts.npy --metric cosine --similarity 0.9 -o topics.npy", "clusters by cosine"},
     {"nearfield dbscan texts.npy --radius 0.1 --min-samples 1 -o groups.csv", "connected components: near duplicates"},
+    {NULL, NULL},
+};
+
+static const char *const components_text[] = {
+    "Finds the connected components of rows: two rows are of one component when steps of at most the radius lead from one "
+    "to the other. That is single linkage, cut at the radius; groups of near duplicates are such components.",
+    "The output has one whole number per row, components numbered in the order of their first rows. "
+    "DATA may be a stored self-join (.npz): its entries within the radius are then the steps.",
+    NULL,
+};
+static const cli_example components_examples[] = {
+    {"nearfield components texts.npy --radius 0.1 -o groups.npy", "groups of near duplicates"},
+    {"nearfield components points.csv --radius 2", "how many components, and how large the largest is"},
     {NULL, NULL},
 };
 
@@ -316,7 +341,9 @@ static const cli_example verify_examples[] = {{"nearfield verify base.nf", "soun
 
 static const char *const info_text[] = {
     "Says what a file holds. Of vectors: format, rows, values in a row, type; the options say how to read the file "
-    "where it does not say so itself. Of an index, which is known by how it begins: lists, bits, metric, recall.",
+    "where it does not say so itself. Of a graph (.npz of compressed sparse rows, or "
+    ".bin, big-ann range truth): rows, columns, pairs. Of an index, which is known by how it begins: lists, "
+    "bits, metric, recall.",
     NULL,
 };
 static const cli_example info_examples[] = {
@@ -380,6 +407,8 @@ const cli_command cli_commands[] = {
      knn_sets, 1, 2, cli_run_knn},
     {"dbscan", "cluster rows by density", "DATA --radius R [--min-samples M] [-o FILE] [options]", dbscan_text,
      dbscan_examples, dbscan_sets, 1, 1, cli_run_dbscan},
+    {"components", "find connected components of rows", "DATA --radius R [-o FILE] [options]", components_text,
+     components_examples, components_sets, 1, 1, cli_run_components},
     {"build", "make an index for approximate search", "DATA -o INDEX [options]", build_text, build_examples, build_sets,
      1, 1, cli_run_build},
     {"search", "find about the k nearest rows by an index",

@@ -119,6 +119,7 @@ static const cli_entry info_keys[] = {
     {"format", "Of the file; index for an index."},
     {"rows, dims, bytes", "Rows, values in a row, size of the file."},
     {"dtype, header_lines, detail", "Vectors: type of the values, lines before them in text, one more fact."},
+    {"columns, pairs", "A graph."},
     {"padded_dims, lists, bits, metric, rotation, seed, keep_vectors, user_ids", "An index: how it was built."},
     {"file_id, format_major, format_minor", "An index: its content in 64 bits, the version of its format."},
     {"largest_list, empty_lists, recall_table", "An index: as of build."},

@@ -27,6 +27,50 @@ grep -qaF "'shape': (8,)" labels.npy || fail "labels.npy has not one dimension"
 run 0 dbscan p.csv --radius 1 --min-samples 4 --json
 is "$(json clusters)/$(json core)/$(json border)/$(json noise)/$(json rows)" 2/2/5/1/8 "the object"
 
+# Components: single linkage.
+run 0 components p.csv --radius 1 -q --format csv -o -
+printf '0\n1\n1\n1\n1\n1\n1\n1\n' >expected
+same out expected
+run 0 components p.csv --radius 1 --strict -o labels.npy
+says out "components  4; the largest of 3 rows, 2 of one row"
+run 0 components p.csv --radius 1 --json
+is "$(json components)/$(json largest)/$(json singletons)/$(json pairs)" 2/7/1/8 "the object of components"
+
+# The same of a stored self-join, and what is no such graph.
+run 0 dbscan p.csv --radius 1 --min-samples 4 -q -o labels.npy
+run 0 join p.csv --radius 2 -q -o p.npz
+run 0 dbscan p.npz --radius 1 --min-samples 4 -q -o other.npy
+same other.npy labels.npy
+run 0 components p.csv --radius 1 --strict -q -o labels.npy
+run 0 components p.npz --radius 1 --strict -q -o other.npy
+same other.npy labels.npy
+run 0 components p.npz --radius 1 --json
+is "$(json components)/$(json largest)/$(json singletons)/$(json rows)" 2/7/1/8 "the object of a graph's components"
+run 0 join "$data/tabular/shuttle.csv" --radius 4 -q -o shuttle.npz
+run 0 dbscan shuttle.npz --radius 4 --json
+is "$(json clusters)/$(json noise)" 145/2548 "clusters and noise of a stored join"
+run 0 join p.csv --radius 1 --half -q -o half.npz
+run 3 dbscan half.npz --radius 1
+one_line "DBSCAN needs both"
+run 0 components half.npz --radius 1 -q --format csv -o -
+printf '0\n1\n1\n1\n1\n1\n1\n1\n' >expected
+same out expected
+run 2 components p.npz --radius 1 --rows 0:3
+run 3 dbscan missing.npz --radius 1
+printf 'PK' >broken.npz
+run 3 dbscan broken.npz --radius 1
+one_line "broken.npz"
+run 0 info p.npz
+says out "format  npz (compressed sparse rows)"
+run 0 info p.npz --json
+is "$(json rows)/$(json columns)/$(json pairs)/$(json dtype)" '8/8/26/"f64"' "info of a graph"
+
+run 0 join p.csv --radius 2 -q -o p.bin
+run 0 info p.bin
+says out "format  bin (big-ann range truth, squared distances)"
+run 0 info p.bin --json
+is "$(json rows)/$(json pairs)/$(json dtype)" '8/26/"f32"' "info of a range truth"
+
 # scikit-learn's numbers.
 count() { # FILE RADIUS MIN_SAMPLES CLUSTERS NOISE
     run 0 dbscan "$data/$1" --radius "$2" --min-samples "$3" --json
@@ -48,6 +92,8 @@ one_line "dbscan --metric cosine needs --similarity T, --radius R or --selectivi
 # Mistakes.
 run 2 dbscan p.csv
 one_line "dbscan needs --radius R or --selectivity Z"
+run 2 components p.csv
+one_line "components needs --radius R"
 run 2 dbscan p.csv --radius 1 --min-samples 0
 run 2 dbscan p.csv --radius -1
 run 3 dbscan missing.csv --radius 1

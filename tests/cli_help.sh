@@ -11,7 +11,7 @@ same out overview
 run 0 -h
 same out overview
 
-for command in join knn build search verify info convert generate doctor help version; do
+for command in join knn dbscan components build search verify info convert generate doctor help version; do
     grep -q "^  $command " overview || fail "the overview lacks $command"
     run 0 help $command
     cp out long
@@ -44,7 +44,7 @@ cmp -s out "$SOURCE_DIR/docs/command.md" || fail "docs/command.md is not what 'n
 
 run 0 help --man
 says out ".TH NEARFIELD 1"
-is "$(grep -c '^\.SS nearfield ' out)" 12 "commands in the manual page"
+is "$(grep -c '^\.SS nearfield ' out)" 13 "commands in the manual page"
 if command -v man >/dev/null && command -v groff >/dev/null; then
     LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z out >/dev/null 2>warnings
     [ ! -s warnings ] || fail "manual page: $(head -3 warnings)"

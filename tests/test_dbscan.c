@@ -82,6 +82,32 @@ static nf_dbscan_params asked(double radius, uint32_t min_samples, uint32_t stri
     return params;
 }
 
+/* Components are the clusters of one row's density; their sizes are counted one by one. */
+static void check_components(nf_context *ctx, const nf_radius_index *index, const nf_dbscan_params *asked,
+                             const clustering *expected, uint64_t rows)
+{
+    nf_components_params params;
+    nf_components_stats  stats = {.struct_size = sizeof stats};
+    int64_t             *labels = malloc((rows + 1) * sizeof *labels);
+    uint64_t             largest = 0, singletons = 0;
+    nf_components_params_init(&params);
+    params.radius = asked->radius;
+    params.strict = asked->strict;
+    if (nf_radius_components(ctx, index, &params, labels, &stats) != NF_OK) fail_msg("%s", nf_context_error(ctx)->text);
+    assert_memory_equal(labels, expected->labels, rows * sizeof *labels);
+    for (uint64_t i = 0; i < expected->clusters; i++) {
+        uint64_t size = 0;
+        for (uint64_t row = 0; row < rows; row++) size += expected->labels[row] == (int64_t)i;
+        if (size > largest) largest = size;
+        singletons += size == 1;
+    }
+    assert_int_equal(stats.components, expected->clusters);
+    assert_int_equal(stats.largest, largest);
+    assert_int_equal(stats.singletons, singletons);
+    assert_int_equal(stats.pairs, expected->pairs);
+    free(labels);
+}
+
 static void check(nf_context *ctx, const nf_matrix *data, const nf_dbscan_params *params)
 {
     nf_radius_index *index = exact_index(ctx, data, 0);
@@ -97,6 +123,10 @@ static void check(nf_context *ctx, const nf_matrix *data, const nf_dbscan_params
     assert_int_equal(stats.border, expected.border);
     assert_int_equal(stats.noise, expected.noise);
     assert_int_equal(stats.pairs, expected.pairs);
+    if (params->min_samples == 1) {
+        assert_int_equal(stats.passes, data->rows > 0); /* no counting pass */
+        check_components(ctx, index, params, &expected, data->rows);
+    }
     free(labels);
     free(core);
     free_clustering(&expected);
@@ -202,6 +232,16 @@ static void test_refused(void **state)
     assert_int_equal(nf_dbscan_params_set(&params, "min-samples", "0", &error), NF_ERR_ARGUMENT);
     assert_int_equal(nf_dbscan_params_set(&params, "min-samples", "7", &error), NF_OK);
     assert_int_equal(params.min_samples, 7);
+    nf_components_params components;
+    nf_components_params_init(&components);
+    components.radius = NAN;
+    assert_int_equal(nf_radius_components(ctx, index, &components, labels, NULL), NF_ERR_ARGUMENT);
+    components.radius = 1;
+    assert_int_equal(nf_radius_components(ctx, index, &components, NULL, NULL), NF_ERR_ARGUMENT);
+    assert_int_equal(nf_radius_components(ctx, NULL, &components, labels, NULL), NF_ERR_ARGUMENT);
+    assert_int_equal(nf_radius_components(ctx, index, NULL, labels, NULL), NF_ERR_ARGUMENT);
+    components.struct_size = 3;
+    assert_int_equal(nf_radius_components(ctx, index, &components, labels, NULL), NF_ERR_ARGUMENT);
     nf_radius_index_release(index);
     exact_free(&data);
     nf_context_destroy(ctx);

@@ -347,6 +347,55 @@ static void test_ids(void **state)
     assert_same_in_batches(all, "b.npz");
 }
 
+/* Range truth, decoded by hand: header, counts per row of the query file, ids, squares. */
+static void check_truth(const fixture *all, uint64_t file_rows)
+{
+    contents       file = read_file(all->path);
+    const uint64_t pairs = all_pairs(&all->from);
+    uint64_t       query = 0, at = 0;
+    assert_int_equal(file.size, 8 + 4 * file_rows + 8 * pairs);
+    assert_int_equal(number_at(file.data, 4), file_rows);
+    assert_int_equal(number_at(file.data + 4, 4), pairs);
+    for (uint64_t row = 0; row < file_rows; row++) {
+        const bool     asked = query < 1000 && query_number(all, query) == (int64_t)row;
+        const uint32_t degree = asked ? degree_of(&all->from, query) : 0;
+        assert_int_equal(number_at(file.data + 8 + 4 * row, 4), degree);
+        for (uint32_t i = 0; i < degree; i++, at++) {
+            const uint8_t *id = file.data + 8 + 4 * file_rows + 4 * at;
+            const double   distance = distance_of(query, i);
+            const float    square = (float)(distance * distance);
+            assert_int_equal(number_at(id, 4), row_number(all, neighbour_of(&all->from, query, i)));
+            assert_memory_equal(id + 4 * pairs, &square, sizeof square);
+        }
+        query += asked;
+    }
+    assert_int_equal(at, pairs);
+    free(file.data);
+}
+
+static void test_range_truth(void **state)
+{
+    fixture *all = *state;
+    int64_t  query_ids[1000];
+    for (int i = 0; i < 1000; i++) query_ids[i] = 3 + 2 * i + (i > 500 ? 70000 : 0);
+    assert_written(all, "a.bin");
+    check_truth(all, 1000);
+    assert_same_in_batches(all, "b.bin");
+    all->params.query_ids = query_ids;
+    all->params.data_first = 4;
+    assert_written(all, "a.bin");
+    check_truth(all, 72002);
+    assert_same_in_batches(all, "b.bin");
+    all->params.query_ids = NULL;
+    all->limits.index_max = all_pairs(&all->from);
+    assert_written(all, "a.bin");
+    check_truth(all, 1000);
+    assert_int_equal(unlink(all->path), 0);
+    all->limits.index_max--;
+    assert_int_equal(write_join(all, "a.bin"), NF_ERR_LIMIT);
+    assert_int_equal(count_files(all->folder), 1); /* b.bin */
+}
+
 static void test_self_join_has_the_data_ids_on_both_sides(void **state)
 {
     fixture *all = *state;
@@ -651,6 +700,7 @@ int main(void)
 #define JOIN_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         JOIN_TEST(test_npz),
+        JOIN_TEST(test_range_truth),
         JOIN_TEST(test_npz_wide),
         JOIN_TEST(test_npz_zip64),
         JOIN_TEST(test_npz_large),

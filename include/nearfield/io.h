@@ -107,8 +107,9 @@ NF_API NF_NODISCARD nf_status nf_write_matrix(nf_context *ctx, const nf_matrix *
 
 /*
  * Joins and writes the result: ".npz" (SciPy CSR: data, indices, indptr, format, shape), ".npy" (pairs x 2: query, row),
- * ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query (per row of the query
- * file where query_rows or query_ids say what that is). Larger than the memory limit:
+ * ".bin" (big-ann range truth: squared distances as f32; NF_ERR_LIMIT beyond 2^31 - 1 pairs, NF_ERR_VALUE where a square
+ * is too large for f32), ".csv", ".tsv", ".txt" (query,row[,distance]); with counts: ".npy" or text, one integer per query
+ * (per row of the query file where query_rows or query_ids say what that is). Larger than the memory limit:
  * counts first, then rows at their places. The same bytes for any engine, thread count and memory limit.
  * queries NULL: self-join. params gives radius and the rest; path "-" is standard output. stats may be NULL; its
  * seconds leave out the writing, which is *write_seconds (may be NULL).
@@ -164,6 +165,26 @@ NF_API const uint32_t *nf_neighbour_set_counts(const nf_neighbour_set *set);
 NF_API uint32_t nf_neighbour_set_squared(const nf_neighbour_set *set);
 /* Releases a set. May be NULL. */
 NF_API void nf_neighbour_set_release(nf_neighbour_set *set);
+
+/* A graph of distances that was read from a file. */
+typedef struct nf_graph nf_graph;
+
+/*
+ * Reads a graph: ".npz" (SciPy CSR: data, indices, indptr, shape, format; integers of any size, data of f64, f32, integers
+ * or truth values; stored or deflated), ".bin" (big-ann range truth, with or without distances). format: one of these
+ * names; NULL: by the suffix. Distances are f64, or f32 where the file's are. Columns of a range truth are the largest
+ * id and one. Time and memory: O(rows + entries). Nothing is shared: any number of threads, each with a context of its own.
+ * NF_ERR_IO, NF_ERR_FORMAT (file, what is wrong, where), NF_ERR_VERSION, NF_ERR_VALUE (a distance that is NaN or negative,
+ * an integer beyond 2^53), NF_ERR_ARGUMENT, NF_ERR_MEMORY, NF_ERR_LIMIT, NF_ERR_CANCELLED.
+ */
+NF_API NF_NODISCARD nf_status nf_read_graph(nf_context *ctx, const char *path, const char *format, nf_graph **out);
+
+/* The graph as a view; valid until release. Entries of a row are in the file's order. */
+NF_API const nf_csr *nf_graph_csr(const nf_graph *graph);
+/* 1: the format keeps L2 distances squared (range truth), and so are they here. */
+NF_API uint32_t nf_graph_squared(const nf_graph *graph);
+/* Releases a graph. May be NULL. */
+NF_API void nf_graph_release(nf_graph *graph);
 
 #ifdef __cplusplus
 }

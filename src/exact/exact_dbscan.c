@@ -3,11 +3,10 @@
  * DBSCAN over streamed pairs (Ester, Kriegel, Sander and Xu, KDD 1996): count, unite, label. No more pairs than a
  * batch's are held.
  *
- * The forest is of row numbers, every root the lowest core row of its tree: uniting makes the higher root a child of
- * the lower one by compare-and-swap (Jayanti and Tarjan, arXiv:1612.01514), so the threads may take the pairs of a
- * batch in any order and the forest at the end says the same. Roots in ascending order are then the clusters in the
- * order of their first core rows, and the cluster of a border row is that of the lowest root among its core neighbours,
- * which is known only when all pairs have been united: hence pairs of border rows are kept, or looked at once more.
+ * The forest (exact_forest.h) is of row numbers, every root the lowest core row of its tree, so the threads may take the
+ * pairs of a batch in any order. Roots in ascending order are then the clusters in the order of their first core rows, and
+ * the cluster of a border row is that of the lowest root among its core neighbours, which is known only when all pairs
+ * have been united: hence pairs of border rows are kept, or looked at once more.
  */
 #include <math.h>
 #include <stdatomic.h>
@@ -16,6 +15,8 @@
 
 #include "core/core_params.h"
 #include "core/core_pool.h"
+#include "exact_components.h"
+#include "exact_forest.h"
 #include "exact_private.h"
 #include "nearfield/cluster.h"
 
@@ -52,52 +53,23 @@ void nf_dbscan_params_init(nf_dbscan_params *params)
     params->similarity = NAN;
 }
 
-/* ---- the forest ---- */
-
-static uint32_t root_of(_Atomic uint32_t *parent, uint32_t row)
-{
-    for (;;) {
-        uint32_t       up = atomic_load_explicit(&parent[row], memory_order_relaxed);
-        const uint32_t higher = atomic_load_explicit(&parent[up], memory_order_relaxed);
-        if (up == higher) return up;
-        /* Halves the path; another thread may have made it shorter still. */
-        atomic_compare_exchange_weak_explicit(&parent[row], &up, higher, memory_order_relaxed, memory_order_relaxed);
-        row = higher;
-    }
-}
-
-static void unite(_Atomic uint32_t *parent, uint32_t x, uint32_t y)
-{
-    for (;;) {
-        x = root_of(parent, x);
-        y = root_of(parent, y);
-        if (x == y) return;
-        uint32_t       high = x > y ? x : y;
-        const uint32_t low = x > y ? y : x, root = high;
-        if (atomic_compare_exchange_strong_explicit(&parent[root], &high, low, memory_order_relaxed,
-                                                    memory_order_relaxed)) {
-            return;
-        }
-    }
-}
+/* ---- passes ---- */
 
 /* Lowers what a border row knows to the root of one of its core neighbours. */
 static void reach_border(dbscan *at, uint32_t border, uint32_t core)
 {
-    const uint32_t root = root_of(at->parent, core);
+    const uint32_t root = nf_forest_root(at->parent, core);
     uint32_t       before = atomic_load_explicit(&at->parent[border], memory_order_relaxed);
     while (root < before && !atomic_compare_exchange_weak_explicit(&at->parent[border], &before, root,
                                                                    memory_order_relaxed, memory_order_relaxed)) {
     }
 }
 
-/* ---- passes ---- */
-
 static void take_pair(dbscan *at, uint32_t x, uint32_t y)
 {
     const bool x_core = at->is_core[x] != 0, y_core = at->is_core[y] != 0;
     if (x_core && y_core) {
-        if (!at->borders) unite(at->parent, x, y);
+        if (!at->borders) nf_forest_unite(at->parent, x, y);
         return;
     }
     if (x_core == y_core) return;
@@ -158,27 +130,48 @@ static nf_status pass_over_pairs(dbscan *at)
     return status;
 }
 
-static nf_status find_core(dbscan *at)
+/* Rows of zeros are not within a cosine of anything, themselves included. Rows in order; *kept: of those before that are not. */
+static bool is_zero(const dbscan *at, uint64_t row, uint64_t *kept)
+{
+    const bool zero = at->index->kept != NULL && at->index->kept[*kept] != row;
+    if (!zero) ++*kept;
+    return zero;
+}
+
+/* Which rows are core, and how many pairs of border rows there may be: no more than their neighbours. */
+static nf_status count_neighbours(dbscan *at, uint64_t *possible)
 {
     nf_radius_params params = radius_params(at);
-    uint64_t possible = 0; /* pairs of a row that is not core with a core row: no more than its neighbours */
 
     at->counts = nf_alloc(at->ctx, at->rows, sizeof *at->counts);
-    at->is_core = nf_alloc(at->ctx, at->rows, 1);
-    if (at->counts == NULL || at->is_core == NULL) return nf_alloc_status(at->ctx);
+    if (at->counts == NULL) return nf_alloc_status(at->ctx);
     at->stats.passes++;
-    params.stop_at = at->params.min_samples - 1; /* what lies beyond does not matter; 0: every row is a core row */
+    params.stop_at = at->params.min_samples - 1; /* what lies beyond does not matter */
     NF_TRY(nf_radius_counts(at->ctx, at->index, NULL, &params, at->counts, NULL));
-    uint64_t kept = 0; /* rows of zeros are not within a cosine of anything, themselves included */
+    uint64_t kept = 0;
     for (uint64_t row = 0; row < at->rows; row++) {
-        const bool zero = at->index->kept != NULL && at->index->kept[kept] != row;
-        if (!zero) kept++;
-        at->is_core[row] = !zero && at->counts[row] + 1 >= at->params.min_samples;
-        if (!at->is_core[row]) possible += at->counts[row];
+        at->is_core[row] = !is_zero(at, row, &kept) && at->counts[row] + 1 >= at->params.min_samples;
+        if (!at->is_core[row]) *possible += at->counts[row];
         at->stats.core += at->is_core[row];
     }
     nf_free(at->counts);
     at->counts = NULL;
+    return NF_OK;
+}
+
+static nf_status find_core(dbscan *at)
+{
+    uint64_t possible = 0;
+
+    at->is_core = nf_alloc(at->ctx, at->rows, 1);
+    if (at->is_core == NULL) return nf_alloc_status(at->ctx);
+    if (at->params.min_samples == 1) { /* connected components: every row is core by itself */
+        uint64_t kept = 0;
+        for (uint64_t row = 0; row < at->rows; row++) at->is_core[row] = !is_zero(at, row, &kept);
+        at->stats.core = at->rows - at->index->zero_rows;
+    } else {
+        NF_TRY(count_neighbours(at, &possible));
+    }
     at->parent = nf_alloc(at->ctx, at->rows, sizeof *at->parent);
     if (at->parent == NULL) return nf_alloc_status(at->ctx);
     for (uint64_t row = 0; row < at->rows; row++)
@@ -202,7 +195,7 @@ static void number_clusters(dbscan *at, int64_t *labels)
 {
     for (uint64_t row = 0; row < at->rows; row++) {
         if (!at->is_core[row]) continue;
-        const uint32_t root = root_of(at->parent, (uint32_t)row);
+        const uint32_t root = nf_forest_root(at->parent, (uint32_t)row);
         labels[row] = root == row ? (int64_t)at->stats.clusters++ : labels[root];
     }
     for (uint64_t row = 0; row < at->rows; row++) {
@@ -216,7 +209,7 @@ static void number_clusters(dbscan *at, int64_t *labels)
 
 /* ---- the whole ---- */
 
-static nf_status take_params(nf_context *ctx, const nf_dbscan_params *from, nf_dbscan_params *to)
+nf_status nf_dbscan_params_take(nf_context *ctx, const nf_dbscan_params *from, nf_dbscan_params *to)
 {
     size_t given = 0;
     nf_dbscan_params_init(to);
@@ -251,7 +244,7 @@ nf_status nf_dbscan(nf_context *ctx, const nf_radius_index *index, const nf_dbsc
     if (index == NULL || labels == NULL) {
         return nf_fail(ctx, NF_ERR_ARGUMENT, "%s is NULL", index == NULL ? "index" : "labels");
     }
-    NF_TRY(take_params(ctx, params, &at.params));
+    NF_TRY(nf_dbscan_params_take(ctx, params, &at.params));
     nf_radius_index_describe(index, &at.rows, NULL, NULL);
     const nf_status status = cluster(&at, labels);
     if (status >= 0 && core != NULL && at.rows > 0) memcpy(core, at.is_core, at.rows);

@@ -87,6 +87,7 @@ typedef struct nf_join {
     char                  header[NF_NPY_HEADER_MAX]; /* .npy only */
     size_t                header_bytes;
     uint64_t              pairs;
+    atomic_bool          *overflow;     /* .bin: set when a square is beyond binary32 */
     bool                  own_progress; /* the progress step is the writer's, not the stream's */
 
     double                query_seconds; /* of passes whose statistics are not the final ones */

@@ -4,8 +4,10 @@
  *
  *     .npz    indices (i32 or i64), data (f64, f32, or i8 ones without distances)
  *     .npy    query, row (both i32 or both i64)
+ *     .bin    ids (i32), squared distances (f32): big-ann's range truth
  *     text    query,row[,distance]
  */
+#include <float.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -61,6 +63,21 @@ static char *encode_f32(const nf_join *join, const nf_radius_batch *batch, int64
     (void)join;
     (void)query_id;
     put_bytes(&out, (const float *)batch->distances + first, (last - first) * sizeof(float));
+    return out;
+}
+
+/* Squared in binary64, rounded once. */
+static char *encode_squares(const nf_join *join, const nf_radius_batch *batch, int64_t query_id, uint64_t first,
+                            uint64_t last, char *out)
+{
+    (void)query_id;
+    for (uint64_t i = first; i < last; i++) {
+        const double distance = batch->distances_as == NF_DISTANCES_F64 ? ((const double *)batch->distances)[i]
+                                                                        : (double)((const float *)batch->distances)[i];
+        const float square = (float)(distance * distance);
+        if (square > FLT_MAX) atomic_store_explicit(join->overflow, true, memory_order_relaxed);
+        put_bytes(&out, &square, sizeof square);
+    }
     return out;
 }
 
@@ -138,6 +155,11 @@ void nf_join_plan_arrays(nf_join *join)
     } else if (join->format == NF_WRITE_NPY) {
         const bool wide = ids_are_wide(join, &join->queries) || ids_are_wide(join, &join->data);
         set_array(join, 0, wide ? encode_pairs_64 : encode_pairs_32, wide ? 16 : 8);
+    } else if (join->format == NF_WRITE_BIN) {
+        set_array(join, 0, encode_indices_32, 4);
+        if (join->source->distances_as == NF_DISTANCES_NONE) return;
+        join->array_count = 2;
+        set_array(join, 1, encode_squares, 4);
     } else {
         const uint32_t as = join->source->distances_as;
         join->array_count = 2; /* the width of the ids waits for the number of pairs */
@@ -189,6 +211,24 @@ static void plan_npy(nf_join *join)
     array->bytes = join->pairs * array->pair_bytes;
 }
 
+/* Header, one count per row of the query file, then the arrays. */
+static nf_status plan_bin(nf_join *join)
+{
+    const uint64_t most = join->limits.index_max;
+
+    if (join->pairs > most || join->queries.file_rows > most || ids_are_wide(join, &join->data)) {
+        return nf_fail(join->ctx, NF_ERR_LIMIT,
+                       "%" PRIu64 " pairs of %" PRIu64 " queries: .bin holds queries, pairs and ids up to %" PRIu64
+                       "; .npz holds more",
+                       join->pairs, join->queries.file_rows, most);
+    }
+    join->arrays[0].offset = 8 + 4 * join->queries.file_rows;
+    join->arrays[0].bytes = 4 * join->pairs;
+    join->arrays[1].offset = join->arrays[0].offset + join->arrays[0].bytes;
+    join->arrays[1].bytes = join->array_count == 2 ? 4 * join->pairs : 0;
+    return NF_OK;
+}
+
 nf_status nf_join_plan_file(nf_join *join, uint64_t pairs, uint64_t text_bytes)
 {
     if (pairs > (uint64_t)1 << 42) { /* 2^46 bytes: CRC tables and offsets end beyond that */
@@ -197,6 +237,7 @@ nf_status nf_join_plan_file(nf_join *join, uint64_t pairs, uint64_t text_bytes)
     join->pairs = pairs;
     if (join->format == NF_WRITE_NPZ) plan_npz(join);
     if (join->format == NF_WRITE_NPY) plan_npy(join);
+    if (join->format == NF_WRITE_BIN) NF_TRY(plan_bin(join));
     if (join->arrays[0].variable) join->arrays[0].bytes = text_bytes;
     return NF_OK;
 }

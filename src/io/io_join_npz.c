@@ -78,8 +78,36 @@ static nf_status finish_npz(nf_join *join, const int64_t *offsets)
     return nf_npz_finish(&join->npz, &join->out, join->crc_table);
 }
 
+/* Counts of big-ann's range truth, one per row of the query file, after the two numbers of the header. */
+static nf_status finish_bin(nf_join *join, const int64_t *offsets)
+{
+    const uint64_t  rows = join->queries.file_rows, step = NF_IO_BUFFER_BYTES / sizeof(uint32_t);
+    const uint32_t  header[2] = {(uint32_t)rows, (uint32_t)join->pairs};
+    uint64_t        query = 0;
+    char *const     buffer = join->buffers;
+
+    if (atomic_load(join->overflow)) {
+        return nf_fail(join->ctx, NF_ERR_VALUE, "the square of a distance is beyond binary32, as .bin has it");
+    }
+    NF_TRY(nf_output_write_at(&join->out, 0, header, sizeof header));
+    for (uint64_t row = 0; row < rows;) {
+        const uint64_t begin = row, end = rows - row < step ? rows : row + step;
+        for (; row < end; row++) {
+            uint32_t count = 0;
+            if (query < join->queries.count && nf_id_of(&join->queries, query) == (int64_t)row) {
+                count = (uint32_t)(offsets[query + 1] - offsets[query]);
+                query++;
+            }
+            memcpy(buffer + (row - begin) * sizeof count, &count, sizeof count);
+        }
+        NF_TRY(nf_output_write_at(&join->out, 8 + 4 * begin, buffer, (end - begin) * sizeof(uint32_t)));
+    }
+    return NF_OK;
+}
+
 nf_status nf_join_finish_file(nf_join *join, const int64_t *offsets)
 {
     if (join->format == NF_WRITE_NPZ) return finish_npz(join, offsets);
+    if (join->format == NF_WRITE_BIN) return finish_bin(join, offsets);
     return nf_output_write_at(&join->out, 0, join->header, join->header_bytes);
 }

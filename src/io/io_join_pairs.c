@@ -20,13 +20,14 @@
 /* Text, and .npy where bytes cannot be positioned, go in order when all pairs are there. */
 static bool appends(const nf_join *join)
 {
-    if (join->format == NF_WRITE_NPZ) return false;
+    if (join->format == NF_WRITE_NPZ || join->format == NF_WRITE_BIN) return false;
     return join->format != NF_WRITE_NPY || !nf_output_is_regular(&join->out);
 }
 
 static uint64_t file_bytes(const nf_join *join)
 {
     if (join->format == NF_WRITE_NPZ) return nf_npz_bytes(&join->npz);
+    if (join->format == NF_WRITE_BIN) return join->arrays[1].offset + join->arrays[1].bytes;
     return join->header_bytes + join->arrays[0].bytes;
 }
 

@@ -186,12 +186,13 @@ static nf_dtype plain_dtype(char letter, char digit)
 }
 
 /* "<f4": byte order, kind, bytes. */
-static nf_status read_descr(nf_context *ctx, const nf_mapping *file, const char *descr, nf_layout *layout)
+static nf_status read_descr(nf_context *ctx, const nf_mapping *file, const char *descr, bool truth, nf_layout *layout)
 {
     const char  order = descr[0];
     const bool  ordered = order != '\0' && strchr("<>=|", order) != NULL;
     const char *type = ordered ? descr + 1 : descr;
     layout->dtype = strlen(type) == 2 ? plain_dtype(type[0], type[1]) : NF_DTYPE_NONE;
+    if (truth && strcmp(type, "b1") == 0) layout->dtype = NF_DTYPE_U8;
     if (layout->dtype == NF_DTYPE_NONE) {
         return nf_fail(ctx, NF_ERR_FORMAT, "%s: holds %s (type '%s'); f2 f4 f8, i1 to i8 and u1 to u8 can be read",
                        file->path, refused_kind(type[0]), descr);
@@ -258,9 +259,8 @@ static nf_status find_header(nf_context *ctx, const nf_mapping *file, uint64_t *
                    *end - *begin, file->bytes);
 }
 
-nf_status nf_npy_layout(nf_context *ctx, const nf_mapping *file, const nf_read_params *params, nf_layout *layout)
+static nf_status find_layout(nf_context *ctx, const nf_mapping *file, bool truth, nf_layout *layout)
 {
-    (void)params;
     uint64_t begin = 0, end = 0;
     NF_TRY(find_header(ctx, file, &begin, &end));
     const char *text = (const char *)file->data;
@@ -270,10 +270,21 @@ nf_status nf_npy_layout(nf_context *ctx, const nf_mapping *file, const nf_read_p
         return nf_fail(ctx, NF_ERR_FORMAT, "%s: header cannot be understood at byte %" PRIu64, file->path,
                        (uint64_t)(header.at - text));
     }
-    NF_TRY(read_descr(ctx, file, header.descr, layout));
+    NF_TRY(read_descr(ctx, file, header.descr, truth, layout));
     NF_TRY(read_shape(ctx, file, &header, layout));
     layout->offset = end;
     snprintf(layout->detail, sizeof layout->detail, "version %d%s%s", file->data[MAGIC_BYTES],
              layout->fortran ? ", Fortran order" : "", layout->swapped ? ", other byte order" : "");
     return check_size(ctx, file, layout);
+}
+
+nf_status nf_npy_layout(nf_context *ctx, const nf_mapping *file, const nf_read_params *params, nf_layout *layout)
+{
+    (void)params;
+    return find_layout(ctx, file, false, layout);
+}
+
+nf_status nf_npy_layout_with_truth(nf_context *ctx, const nf_mapping *file, nf_layout *layout)
+{
+    return find_layout(ctx, file, true, layout);
 }

@@ -43,6 +43,8 @@ typedef nf_status (*nf_layout_fn)(nf_context *ctx, const nf_mapping *file, const
                                   nf_layout *layout);
 
 nf_status nf_npy_layout(nf_context *ctx, const nf_mapping *file, const nf_read_params *params, nf_layout *layout);
+/* The same for arrays that may hold truth values, which are then u8. */
+nf_status nf_npy_layout_with_truth(nf_context *ctx, const nf_mapping *file, nf_layout *layout);
 nf_status nf_raw_layout(nf_context *ctx, const nf_mapping *file, const nf_read_params *params, nf_layout *layout);
 
 /* These two learn the type of the values from layout->dtype, which the format's name gives. */

@@ -8,7 +8,7 @@
 #include "core/core_memory.h"
 #include "io_join.h"
 
-#define PAIR_FORMATS (NF_WRITE_NPZ | NF_WRITE_NPY | NF_WRITE_TEXT)
+#define PAIR_FORMATS (NF_WRITE_NPZ | NF_WRITE_NPY | NF_WRITE_TEXT | NF_WRITE_BIN)
 #define COUNT_FORMATS (NF_WRITE_NPY | NF_WRITE_TEXT)
 
 static nf_status write_content(nf_join *join, const nf_write_params *params, nf_radius_stats *stats)
@@ -35,11 +35,13 @@ nf_status nf_join_write(nf_context *ctx, const nf_join_source *source, const cha
 {
     nf_write_params use;
     nf_join         join = {.ctx = ctx, .source = source, .limits = *limits};
+    atomic_bool     overflow = false;
 
     if (write_seconds != NULL) *write_seconds = 0;
     NF_TRY(nf_write_params_take(ctx, params, &use));
     NF_TRY(nf_write_format_choose(ctx, path, &use, use.counts != 0 ? COUNT_FORMATS : PAIR_FORMATS, &join.format));
     NF_TRY(nf_join_map_ids(&join, &use));
+    join.overflow = &overflow;
     join.separator = nf_write_separator(join.format);
 
     NF_TRY(nf_output_open(ctx, path, &join.out));
