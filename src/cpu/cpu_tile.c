@@ -128,12 +128,12 @@ static void fill_limits(const nf_search *search, const nf_limits *of, uint32_t e
 /* A radius per query: all of its square is the query's side's. */
 static void limits_by_row(const nf_search *search, nf_panel *panel, bool as_x)
 {
-    const uint64_t begin = search->queries->group_start[panel->group];
-    nf_limits      of[NF_TILE] = {{0}};
+    nf_limits of[NF_TILE] = {{0}};
     if (!as_x) {
         fill_limits(search, of, 0, false, panel->limits_out, panel->limits_in);
         return;
     }
+    const uint64_t begin = search->queries->group_start[panel->group];
     for (uint32_t row = 0; row < panel->count; row++) {
         of[row] = nf_rule_limits(&search->rule, nf_cpu_query_radius(search, begin + row));
         of[row].square *= 2.0;
