@@ -139,7 +139,7 @@ test_each_isa() {
         if [ "$isa" = "$best" ]; then
             stage_lines+=("    -    see above  test release, NEARFIELD_ISA=$isa: what the release run takes")
         elif isa_is_available "$isa"; then
-            NEARFIELD_ISA=$isa stage "test release, NEARFIELD_ISA=$isa" run_ctest release --label-exclude "$only_once|digest|emulated"
+            NEARFIELD_TEST_SHORT=1 NEARFIELD_ISA=$isa stage "test release, NEARFIELD_ISA=$isa" run_ctest release --label-exclude "$only_once|digest|emulated"
         else
             stage_lines+=("    -    left out  test release, NEARFIELD_ISA=$isa: not on this processor")
         fi
@@ -151,7 +151,7 @@ test_tsan() {
     if setarch "$(uname -m)" -R true 2>/dev/null; then
         wrapper=(setarch "$(uname -m)" -R)
     fi
-    build_and_test tsan "$only_once"
+    NEARFIELD_TEST_SHORT=1 build_and_test tsan "$only_once"
     wrapper=()
 }
 
@@ -186,7 +186,7 @@ test_aarch64() {
 
 test_all() {
     test_each_isa
-    build_and_test asan "$only_once"
+    NEARFIELD_TEST_SHORT=1 build_and_test asan "$only_once"
     test_tsan
     if command -v clang >/dev/null; then
         build_and_test clang "$only_once|emulated"

@@ -45,8 +45,8 @@ static inline int exact_on_cuda(void)
     return engine != NULL && strcmp(engine, "cuda") == 0;
 }
 
-/* Whether the device is an emulated one, on which a thousand small groups take a minute: the tests leave out the largest
- * cases then. */
+/* Whether the device is an emulated one, on which a thousand small groups take a minute, or this is one run of many
+ * (sanitizers, instruction sets): the tests leave out the largest cases then. */
 static inline int exact_short(void)
 {
     return getenv("NEARFIELD_TEST_SHORT") != NULL;
